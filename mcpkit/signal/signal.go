@@ -1,0 +1,166 @@
+// Package signal holds the words for what the platform observed: a server came
+// up, a call ended, an app spoke. The kits emit signals to a [Sink] and know
+// nothing of what becomes of them; the bridge turns them into AMP envelopes.
+//
+// A signal is a fact about one server. Signals of one server are emitted in the
+// order in which they happened.
+package signal
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+)
+
+// Kind names a fact. The kinds of a tool call form a chain with one CallID.
+type Kind string
+
+const (
+	ServerStarted           Kind = "lifecycle.started" // the session is initialized; Lifecycle
+	ServerStopping          Kind = "lifecycle.stopping"
+	ServerStopped           Kind = "lifecycle.stopped" // ended because it was told to
+	ServerCrashed           Kind = "lifecycle.crashed" // ended, hung or failed to start by itself
+	ServerRestarting        Kind = "lifecycle.restarting"
+	ServerPermanentlyFailed Kind = "lifecycle.permanently_failed"
+
+	CapabilityChanged Kind = "capability.changed" // Capability
+
+	PermissionRequested Kind = "permission.requested" // Step, as all kinds of a call
+	PermissionResolved  Kind = "permission.resolved"
+	CallStarted         Kind = "mcp.call.started"
+	ToolStarted         Kind = "tool.started"
+	CallCompleted       Kind = "mcp.call.completed"
+	CallFailed          Kind = "mcp.call.failed"
+	ToolCompleted       Kind = "tool.completed"
+	ToolFailed          Kind = "tool.failed"
+	AmbiguousCall       Kind = "tool.ambiguous_call"
+
+	ResourceRequested Kind = "resource.requested" // Resource
+	ResourceObserved  Kind = "resource.observed"
+
+	Notification Kind = "mcp.notification" // a server's own notification: Method, Params
+	AppEvent     Kind = "aurora/event"     // an app's event: Params, Ack
+	Problem      Kind = "mcp.error"        // Fault
+)
+
+// Signal is one observed fact.
+type Signal struct {
+	Kind     Kind
+	Server   string    // the server's identity, set by the platform, never by the server
+	Instance string    // which process of that server, such as its start number; may be empty
+	Time     time.Time // when it was observed
+	CallID   string    // the tool call it belongs to; may be empty
+	Summary  string    // one line for a person
+
+	// Data is what the kind's comment names (*Lifecycle, *Capability, *Step,
+	// *Resource, *Fault), or nil.
+	Data any
+
+	// Method and Params are a notification as it came, for Notification and AppEvent.
+	Method string
+	Params json.RawMessage
+
+	// Ack, if set, is called once with the fate of an AppEvent as soon as it is
+	// decided: accepted and duplicate mean that the event is durable. It must
+	// not block.
+	Ack func(Ack)
+}
+
+// Ack is the fate of an app's event.
+type Ack struct {
+	ID     string // the message id or idempotency key as the app gave it
+	Status string // AckAccepted, AckDuplicate or AckRejected
+	Reason string // why it was rejected
+}
+
+const (
+	AckAccepted  = "accepted"
+	AckDuplicate = "duplicate"
+	AckRejected  = "rejected"
+)
+
+// Sink takes signals. Observe returns when the signal is in a bounded queue or
+// ctx is done: a slow sink holds its sources back instead of losing anything.
+// It is safe for concurrent use; order is kept per calling goroutine.
+type Sink interface {
+	Observe(ctx context.Context, s Signal) error
+}
+
+// SinkFunc is a function that is a Sink.
+type SinkFunc func(context.Context, Signal) error
+
+// Observe calls f.
+func (f SinkFunc) Observe(ctx context.Context, s Signal) error { return f(ctx, s) }
+
+// Discard is a Sink that takes everything and keeps nothing.
+var Discard Sink = SinkFunc(func(context.Context, Signal) error { return nil })
+
+// Lifecycle is the data of the lifecycle kinds. Durations are in milliseconds.
+type Lifecycle struct {
+	PID             int      `json:"pid,omitempty"`
+	Attempt         int      `json:"attempt,omitempty"`          // consecutive crashes so far
+	Cause           string   `json:"cause,omitempty"`            // a stable word: exit, signal, start_timeout, hung, spawn_failed, protocol, limit, requested, removed, shutdown
+	Reason          string   `json:"reason,omitempty"`           // the cause as a sentence
+	ExitCode        *int     `json:"exit_code,omitempty"`        // nil where it was ended by a signal or never ran
+	ExitSignal      string   `json:"exit_signal,omitempty"`      // such as SIGKILL
+	Stderr          []string `json:"stderr,omitempty"`           // the last lines, secrets removed
+	BackoffMS       int64    `json:"backoff_ms,omitempty"`       // pause before the next start
+	UptimeMS        int64    `json:"uptime_ms,omitempty"`        // of the process that ended
+	StartMS         int64    `json:"start_ms,omitempty"`         // spawn to ready
+	ProtocolVersion string   `json:"protocol_version,omitempty"` // negotiated
+	ServerName      string   `json:"server_name,omitempty"`      // what the server calls itself
+	ServerVersion   string   `json:"server_version,omitempty"`
+	Tools           int      `json:"tools,omitempty"`
+}
+
+// Capability is the data of CapabilityChanged: how one list of a server differs
+// from before.
+type Capability struct {
+	List        string   `json:"list"` // tools, resources or prompts
+	Added       []string `json:"added,omitempty"`
+	Removed     []string `json:"removed,omitempty"`
+	Changed     []string `json:"changed,omitempty"`
+	Count       int      `json:"count"`
+	Fingerprint string   `json:"fingerprint,omitempty"`
+}
+
+// Step is the data of every kind in a call's chain.
+type Step struct {
+	CallID     string          `json:"call_id"`
+	Server     string          `json:"server,omitempty"`
+	Tool       string          `json:"tool"` // canonical name, or the name as called when nothing matched
+	Entrance   string          `json:"entrance,omitempty"`
+	Risk       string          `json:"risk,omitempty"`
+	Decision   string          `json:"decision,omitempty"` // allow, ask, deny
+	Actor      string          `json:"actor,omitempty"`
+	Arguments  json.RawMessage `json:"arguments,omitempty"`
+	Preview    string          `json:"preview,omitempty"`
+	Size       int64           `json:"size,omitempty"` // of the result, bytes
+	DurationMS int64           `json:"duration_ms,omitempty"`
+	IsError    bool            `json:"is_error,omitempty"`
+	ErrorCode  string          `json:"error_code,omitempty"`
+	Reason     string          `json:"reason,omitempty"`
+	Outcome    string          `json:"outcome,omitempty"`
+	Retryable  bool            `json:"retryable,omitempty"`
+	Candidates []string        `json:"candidates,omitempty"`
+	Artifact   json.RawMessage `json:"artifact,omitempty"`
+	Flags      []string        `json:"flags,omitempty"`
+}
+
+// Resource is the data of ResourceRequested and ResourceObserved.
+type Resource struct {
+	CallID string `json:"call_id,omitempty"`
+	URI    string `json:"uri"`
+	MIME   string `json:"mime_type,omitempty"`
+	Size   int64  `json:"size,omitempty"`
+	SHA256 string `json:"sha256,omitempty"`
+}
+
+// Fault is the data of Problem: something a server did against the protocol.
+// Repeats are counted, not repeated.
+type Fault struct {
+	Code   string `json:"code"` // a stable word, such as stdout_junk, unmatched_response, line_too_long
+	Detail string `json:"detail,omitempty"`
+	Sample string `json:"sample,omitempty"` // what was seen, cut and made safe to print
+	Count  int64  `json:"count,omitempty"`
+}
