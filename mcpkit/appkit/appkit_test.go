@@ -6,10 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -70,7 +72,7 @@ type remindArgs struct {
 }
 
 type failArgs struct {
-	How string `json:"how" jsonschema:"fail, wrap, error, panic or wait"`
+	How string `json:"how" jsonschema:"fail, wrap, error or panic"`
 }
 
 type nothing struct{}
@@ -98,7 +100,7 @@ func setup(app *appkit.App) error {
 			return nothing{}, nil
 		})
 	appkit.AddTool(app, appkit.Tool{Name: "fail", Description: "Fail in a chosen way."},
-		func(ctx context.Context, in failArgs) (nothing, error) {
+		func(_ context.Context, in failArgs) (nothing, error) {
 			known := appkit.Fail("EXAMPLE_FAILED", "failed %s", "as asked").Retry()
 			switch in.How {
 			case "fail":
@@ -107,9 +109,6 @@ func setup(app *appkit.App) error {
 				return nothing{}, fmt.Errorf("on the way: %w", known)
 			case "panic":
 				panic("secret detail")
-			case "wait":
-				<-ctx.Done()
-				return nothing{}, ctx.Err()
 			}
 			return nothing{}, errors.New("secret detail")
 		})
@@ -225,18 +224,52 @@ func TestFailuresHaveOneShapeAndHideWhatWasNotForeseen(t *testing.T) {
 }
 
 func TestACallInFlightIsCancelledWhenTheAppEnds(t *testing.T) {
-	s := appkittest.Start(t, []byte(manifest), setup)
-	done := make(chan error, 1)
+	started, cancelled := make(chan bool), false
+	s := appkittest.Start(t, []byte(manifest), func(app *appkit.App) error {
+		appkit.AddTool(app, appkit.Tool{Name: "wait", Description: "Wait."}, func(ctx context.Context, _ nothing) (nothing, error) {
+			close(started)
+			<-ctx.Done()
+			cancelled = true // without the wait the race detector objects
+			return nothing{}, ctx.Err()
+		})
+		return nil
+	})
+	answered := make(chan struct{})
 	go func() {
-		_, err := s.CallRaw("fail", map[string]any{"how": "wait"})
-		done <- err
+		defer close(answered)
+		_, _ = s.CallRaw("wait", map[string]any{}) // whether its answer gets through is chance
 	}()
-	// A second call is answered after the first has been taken up.
-	appkittest.Call[greeting](t, s, "greet", map[string]any{"name": "x"})
+	<-started
 	if err := s.Close(); err != nil {
 		t.Errorf("the app did not end in order: %v", err)
 	}
-	<-done
+	if !cancelled {
+		t.Error("Serve returned before the call's function")
+	}
+	<-answered
+}
+
+func TestAWorkerThatDoesNotStopIsAnErrorAfterABound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		app, err := appkit.New([]byte(manifest), appkit.Options{DataDir: t.TempDir()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		release := make(chan struct{})
+		app.Go("deaf", func(context.Context) error { <-release; return nil })
+		serverSide, clientSide := mcp.NewInMemoryTransports()
+		conn, err := clientSide.Connect(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := app.Serve(ctx, serverSide); err == nil || !strings.Contains(err.Error(), "ignored") {
+			t.Errorf("Serve returned %v", err)
+		}
+		close(release)
+		conn.Close()
+	})
 }
 
 func TestAResourceIsReadAsJSONAndItsChangesAreReported(t *testing.T) {
@@ -457,5 +490,32 @@ func TestTheProgramEndsInOrderOnSIGTERM(t *testing.T) {
 	}
 	if err := s.Close(); err != nil {
 		t.Errorf("after SIGTERM: %v", err)
+	}
+}
+
+func TestAPersonGetsAnswersFromFlags(t *testing.T) {
+	for _, c := range []struct {
+		args, env      string
+		code           int
+		stdout, stderr string
+	}{
+		{"-version", "", 0, "im.polaris.example 1.2.3\n", ""},
+		{"-manifest", "", 0, manifest, ""},
+		{"--help", "", 0, "", "im.polaris.example.greet"},
+		{"-nonsense", "", 2, "", "-nonsense"},
+		{"", "AURORA_APP_DATA_DIR=relative", 1, "", "error: the data folder"},
+		{"", "AURORA_APP_DATA_DIR=/dev/null/x", 1, "", "error: making the data folder"},
+	} {
+		cmd := exec.Command(os.Args[0], strings.Fields(c.args)...)
+		cmd.Env = []string{"EXAMPLE_APP=1", c.env}
+		var stdout, stderr strings.Builder
+		cmd.Stdout, cmd.Stderr = &stdout, &stderr
+		err := cmd.Run()
+		if cmd.ProcessState == nil {
+			t.Fatal(err)
+		}
+		if code := cmd.ProcessState.ExitCode(); code != c.code || stdout.String() != c.stdout || !strings.Contains(stderr.String(), c.stderr) {
+			t.Errorf("%s %s: exit code %d, stdout %q, stderr %q", c.args, c.env, code, &stdout, &stderr)
+		}
 	}
 }

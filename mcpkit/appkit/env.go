@@ -101,6 +101,9 @@ func (q quiet) Handle(ctx context.Context, r slog.Record) error {
 	return q.Handler.Handle(ctx, r)
 }
 
+func (q quiet) WithAttrs(attrs []slog.Attr) slog.Handler { return quiet{q.Handler.WithAttrs(attrs)} }
+func (q quiet) WithGroup(name string) slog.Handler       { return quiet{q.Handler.WithGroup(name)} }
+
 // WriteFile replaces the file at path with data, private to this user. Whatever
 // happens, power loss included, the file holds either the old content or the new
 // one in full; when WriteFile has returned nil it is the new one.

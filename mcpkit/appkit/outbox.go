@@ -54,8 +54,10 @@ type entry struct {
 	id      string
 	params  json.RawMessage
 	expire  time.Time
-	durable bool // on disk, so it may be sent
-	sent    int  // times, in this session
+	written chan struct{} // closed when err is known
+	err     error         // why it is not on disk
+	durable bool          // on disk, so it may be sent
+	sent    int           // times, in this session
 	due     time.Time
 }
 
@@ -129,34 +131,39 @@ func readEntry(path string) (*entry, error) {
 	return e, nil
 }
 
-// put makes an event durable and has it sent. An event that is waiting already
-// is not put twice.
+// put makes an event durable and has it sent. An event that is in the outbox
+// already is not put twice.
 func (o *outbox) put(id string, params json.RawMessage, expire time.Time) error {
 	size := int64(len(params))
 	o.mu.Lock()
 	o.dropExpired(time.Now())
-	if slices.ContainsFunc(o.entries, func(e *entry) bool { return e.id == id }) {
+	if i := slices.IndexFunc(o.entries, func(e *entry) bool { return e.id == id }); i >= 0 {
+		e := o.entries[i]
 		o.mu.Unlock()
-		return nil
+		if e.written != nil { // perhaps another Emit is writing it right now
+			<-e.written
+		}
+		return e.err
 	}
 	if len(o.entries) >= o.maxEvents || o.bytes+size > o.maxBytes {
 		o.mu.Unlock()
 		return ErrOutboxFull
 	}
 	o.last++
-	e := &entry{order: o.last, id: id, params: params, expire: expire}
+	e := &entry{order: o.last, id: id, params: params, expire: expire, written: make(chan struct{})}
 	o.entries = append(o.entries, e)
 	o.bytes += size
 	o.mu.Unlock()
 
 	// Concurrent Emits write side by side; their order is fixed already.
-	err := WriteFile(filepath.Join(o.dir, e.file()), params)
+	e.err = WriteFile(filepath.Join(o.dir, e.file()), params)
+	close(e.written)
 
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if err != nil {
+	if e.err != nil {
 		o.take(e)
-		return err
+		return e.err
 	}
 	e.durable = true
 	o.poke()
@@ -220,30 +227,19 @@ func (o *outbox) poke() {
 	}
 }
 
-// deliver sends events to one session until ctx ends or the connection breaks.
+// deliver sends events to the session until ctx ends or the connection breaks.
 func (o *outbox) deliver(ctx context.Context, t *tap) {
 	select {
 	case <-t.ready:
 	case <-ctx.Done():
 		return
 	}
-	o.mu.Lock()
-	o.heard = false
-	for _, e := range o.entries {
-		e.sent = 0
-	}
-	o.mu.Unlock()
-
+	defer o.sweep()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
-		batch, settled, pause := o.next(time.Now())
-		for _, e := range settled {
-			// Not synced: should the file come back, so does a known event.
-			if err := os.Remove(filepath.Join(o.dir, e.file())); err != nil {
-				o.log.Warn("cannot remove a settled event", "message_id", e.id, "error", err)
-			}
-		}
+		batch, pause := o.next(time.Now())
+		o.sweep()
 		for _, e := range batch {
 			if err := t.send(ctx, e.params); err != nil {
 				o.log.Debug("session ended while events were sent", "error", err)
@@ -260,12 +256,25 @@ func (o *outbox) deliver(ctx context.Context, t *tap) {
 	}
 }
 
-// next returns what is to be sent now, what is settled, and when to look again.
-func (o *outbox) next(now time.Time) (batch, settled []*entry, pause time.Duration) {
+// sweep removes the files of settled events. It does not sync: should a file
+// come back, so does an event that the peer knows.
+func (o *outbox) sweep() {
+	o.mu.Lock()
+	settled := o.settled
+	o.settled = nil
+	o.mu.Unlock()
+	for _, e := range settled {
+		if err := os.Remove(filepath.Join(o.dir, e.file())); err != nil {
+			o.log.Warn("cannot remove a settled event", "message_id", e.id, "error", err)
+		}
+	}
+}
+
+// next returns what is to be sent now and when to look again.
+func (o *outbox) next(now time.Time) (batch []*entry, pause time.Duration) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.dropExpired(now)
-	settled, o.settled = o.settled, nil
 	pause = 12 * o.pause
 	for i, e := range o.entries {
 		switch {
@@ -285,5 +294,5 @@ func (o *outbox) next(now time.Time) (batch, settled []*entry, pause time.Durati
 		pause = min(pause, wait)
 		batch = append(batch, e)
 	}
-	return batch, settled, pause
+	return batch, pause
 }
