@@ -1,0 +1,274 @@
+// Package manifest reads what says which MCP servers there are: manifest.yaml
+// files and the mcpServers files of other hosts. It finds them, checks them,
+// puts variables in, and returns the good ones beside every fault of the rest.
+//
+//	package: im.polaris.weather
+//	name: Weather
+//	version: 0.2.0
+//	type: mcp-server
+//	mcp:
+//	  command: ["uv", "run", "python"]
+//	  entry: mcp_server.py
+//	  env:
+//	    AURORA_APP_CONFIG: ${MANIFEST_DIR}/config.json
+//	  health_timeout: 10
+//	  restart: {max_attempts: 3, backoff_seconds: 2}
+//	commands:
+//	  - name: get_weather
+//	    description: forecast for a city
+//
+// What a manifest leaves out is as in [Default]. Values are documented at the
+// fields of [Manifest] and [MCP]; [Schema] has them for editors.
+//
+// The package starts no process and reads no environment: variables come from
+// Options.Lookup. Watching for changes is in the package watch below it.
+package manifest
+
+import (
+	"maps"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/aurorabot-dev/platform/mcpkit/manifest/strict"
+)
+
+// TypeServer is the one value of Manifest.Type.
+const TypeServer = "mcp-server"
+
+// Values of MCP.Transport.
+const (
+	Stdio = "stdio" // a child process that speaks over its standard streams
+	HTTP  = "http"  // a server at a URL that speaks Streamable HTTP
+)
+
+// Fault is one thing that is wrong with a file.
+type Fault = strict.Fault
+
+// Manifest describes one MCP server. Values are shared after loading and are
+// not to be changed.
+type Manifest struct {
+	Package     string `json:"package" jsonschema:"identity: a reverse domain name or a simple connection name; letters, digits and . _ -, at most 100 bytes"`
+	Name        string `json:"name,omitempty" jsonschema:"name for people; the package where absent"`
+	Version     string `json:"version,omitempty" jsonschema:"version of the app"`
+	Type        string `json:"type" jsonschema:"what the manifest describes; mcp-server is the only type"`
+	Alias       string `json:"alias,omitempty" jsonschema:"short unique name that models see instead of the package: 1 to 24 letters, digits, hyphens and single underscores inside"`
+	Description string `json:"description,omitempty" jsonschema:"what the server is for"`
+	Disabled    bool   `json:"disabled,omitempty" jsonschema:"keep the manifest but do not start the server"`
+	MCP         MCP    `json:"mcp" jsonschema:"how to reach the server"`
+
+	Commands []Command `json:"commands,omitempty" jsonschema:"the tools the server is meant to have, with or without the package as prefix; the live list decides, and check reports the difference"`
+
+	// Path is the file the manifest was read from as it was found, Line where
+	// in it the server begins. Dir is the absolute folder that relative paths
+	// start from: the file's own, links resolved. Warnings are what was odd but
+	// not wrong.
+	Path     string   `json:"-"`
+	Line     int      `json:"-"`
+	Dir      string   `json:"-"`
+	Warnings []*Fault `json:"-"`
+
+	level   level
+	foreign bool // from an mcpServers file
+	faulty  bool // has faults: only its package is of use
+	raw     bool // its variables are still to be put in
+}
+
+// MCP says how to reach and treat a server. Times are seconds as a number, or a
+// string with a unit such as "500ms"; sizes are bytes, or a string such as "16MiB".
+type MCP struct {
+	Transport string `json:"transport,omitempty" jsonschema:"stdio or http; http where only a url is given"`
+
+	// A stdio server. The argument vector is Command, then Args; see Argv for
+	// what Entry adds to it.
+	Command Words             `json:"command,omitempty" jsonschema:"program and first arguments; a string is split at blanks, quotes keep words together"`
+	Entry   string            `json:"entry,omitempty" jsonschema:"the app's main file, relative to the manifest's folder: the program itself where command is absent, its last argument where args are absent"`
+	Args    []string          `json:"args,omitempty" jsonschema:"further arguments"`
+	Env     map[string]string `json:"env,omitempty" jsonschema:"environment in addition to the basic one"`
+	Secrets []string          `json:"secrets,omitempty" jsonschema:"names in env or headers whose values are removed from logs, results and events; names that say so themselves, such as API_TOKEN, need not be listed"`
+	Cwd     string            `json:"cwd,omitempty" jsonschema:"working directory, relative to the manifest's folder; default that folder"`
+
+	// An http server.
+	URL     string            `json:"url,omitempty" jsonschema:"endpoint of an http server"`
+	Headers map[string]string `json:"headers,omitempty" jsonschema:"headers of every request to an http server"`
+
+	HealthTimeout strict.Duration `json:"health_timeout,omitzero" jsonschema:"from start until the server must be ready; generous because the first start may download packages"`
+	CallTimeout   strict.Duration `json:"call_timeout,omitzero" jsonschema:"until a call must be answered or show progress"`
+	MaxCallTime   strict.Duration `json:"max_call_time,omitzero" jsonschema:"longest time of one call, however much progress it shows"`
+	MaxLine       strict.Size     `json:"max_line,omitzero" jsonschema:"largest message in bytes; a larger one fails its call"`
+
+	Restart Restart `json:"restart,omitzero" jsonschema:"what to do after a crash"`
+	Stop    Stop    `json:"stop,omitzero" jsonschema:"how to end the server"`
+
+	Roots       bool `json:"roots,omitempty" jsonschema:"let the server ask for the roots"`
+	Sampling    bool `json:"sampling,omitempty" jsonschema:"let the server ask for a model's answer"`
+	Elicitation bool `json:"elicitation,omitempty" jsonschema:"let the server ask a person"`
+}
+
+// Restart says what happens after a crash. The pause before a restart doubles
+// from Backoff up to MaxBackoff.
+type Restart struct {
+	Enabled     bool            `json:"enabled,omitempty" jsonschema:"restart after a crash"`
+	MaxAttempts int             `json:"max_attempts,omitempty" jsonschema:"restarts after crashes in a row; the next crash is final until a person or a new manifest restarts the server"`
+	Backoff     strict.Duration `json:"backoff_seconds,omitzero" jsonschema:"pause before the first restart; it doubles with each"`
+	MaxBackoff  strict.Duration `json:"max_backoff_seconds,omitzero" jsonschema:"longest pause"`
+	Stable      strict.Duration `json:"stable_seconds,omitzero" jsonschema:"time of health after which crashes are forgotten"`
+}
+
+// Stop says how a server is ended: its standard input is closed; after CloseWait
+// it is sent SIGTERM; after TermWait more it is killed.
+type Stop struct {
+	CloseWait strict.Duration `json:"close_wait,omitzero" jsonschema:"from closing standard input until SIGTERM"`
+	TermWait  strict.Duration `json:"term_wait,omitzero" jsonschema:"from SIGTERM until SIGKILL"`
+}
+
+// Command is a tool that the server is meant to have.
+type Command struct {
+	Name        string `json:"name" jsonschema:"the tool's name, with or without the package as prefix"`
+	Description string `json:"description,omitempty" jsonschema:"what the tool does"`
+}
+
+// Default is a manifest with every default filled in: what a file leaves out
+// stays as it is here.
+func Default() *Manifest {
+	seconds := func(s float64) strict.Duration {
+		return strict.Duration{Duration: time.Duration(s * float64(time.Second))}
+	}
+	return &Manifest{MCP: MCP{
+		Transport:     Stdio,
+		HealthTimeout: seconds(30),
+		CallTimeout:   seconds(60),
+		MaxCallTime:   seconds(600),
+		MaxLine:       16 << 20,
+		Restart:       Restart{Enabled: true, MaxAttempts: 3, Backoff: seconds(0.5), MaxBackoff: seconds(10), Stable: seconds(60)},
+		Stop:          Stop{CloseWait: seconds(2), TermWait: seconds(3)},
+	}}
+}
+
+// Argv is the program and its arguments, or nil for an http server.
+//
+// Without command, entry is the program. With command and without args, entry is
+// the last argument. With both, args are taken as they are, except that one
+// which spells entry's path, from its own folder or from one further up, is
+// replaced by the full path: apps/weather/server.py means entry server.py of
+// the manifest in …/apps/weather, wherever the server is started. A program
+// with a slash that is not absolute starts from the manifest's folder; one
+// without is looked up on PATH by whoever starts it.
+func (m *Manifest) Argv() []string {
+	if m.MCP.Transport != Stdio {
+		return nil
+	}
+	entry := ""
+	if m.MCP.Entry != "" {
+		entry = m.resolve(m.MCP.Entry)
+	}
+	argv := slices.Clone([]string(m.MCP.Command))
+	switch {
+	case len(argv) == 0 && entry == "":
+		return nil
+	case len(argv) == 0:
+		argv = []string{entry}
+	case strings.Contains(argv[0], "/"):
+		argv[0] = m.resolve(argv[0])
+	}
+	if m.MCP.Args == nil && entry != "" && len(m.MCP.Command) > 0 {
+		return append(argv, entry)
+	}
+	for _, arg := range m.MCP.Args {
+		if clean := filepath.Clean(arg); entry != "" && arg != "" && strings.HasSuffix(entry, "/"+strings.TrimPrefix(clean, "/")) {
+			arg = entry
+		}
+		argv = append(argv, arg)
+	}
+	return argv
+}
+
+// WorkDir is the absolute working directory of the server.
+func (m *Manifest) WorkDir() string {
+	if m.MCP.Cwd == "" {
+		return m.Dir
+	}
+	return m.resolve(m.MCP.Cwd)
+}
+
+func (m *Manifest) resolve(path string) string {
+	if filepath.IsAbs(path) {
+		return filepath.Clean(path)
+	}
+	return filepath.Join(m.Dir, path)
+}
+
+// basicEnv is what a program may need to run at all and what holds no secrets.
+var basicEnv = []string{
+	"HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "SSL_CERT_DIR",
+	"SSL_CERT_FILE", "TERM", "TMPDIR", "TZ", "USER", "XDG_CACHE_HOME", "XDG_RUNTIME_DIR",
+}
+
+// Environ is the whole environment of the server as sorted KEY=VALUE: the basic
+// variables of lookup (PATH, HOME, the locale and the like; never the rest of
+// the platform's own), then extra, then the manifest's env, the later winning.
+func (m *Manifest) Environ(lookup func(string) (string, bool), extra map[string]string) []string {
+	env := map[string]string{}
+	for _, k := range basicEnv {
+		if v, ok := lookup(k); ok {
+			env[k] = v
+		}
+	}
+	maps.Copy(env, extra)
+	maps.Copy(env, m.MCP.Env)
+	out := make([]string, 0, len(env))
+	for k, v := range env {
+		out = append(out, k+"="+v)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// SecretValues are the values that must not appear in logs, results and events:
+// those of the names in secrets, those of env and headers whose names say it
+// (API_TOKEN, Authorization), and a password in the URL. They are sorted and
+// distinct; redact.New leaves out what is too short to be removed.
+func (m *Manifest) SecretValues() []string {
+	set := map[string]bool{}
+	for _, values := range []map[string]string{m.MCP.Env, m.MCP.Headers} {
+		for name, value := range values {
+			if slices.Contains(m.MCP.Secrets, name) || soundsSecret(name) && !plainValue(value) {
+				set[value] = true
+				// "Bearer abc": the server logs the second word alone.
+				if _, token, ok := strings.Cut(value, " "); ok {
+					set[strings.TrimSpace(token)] = true
+				}
+			}
+		}
+	}
+	if u, err := url.Parse(m.MCP.URL); err == nil && u.User != nil {
+		if p, ok := u.User.Password(); ok {
+			set[p] = true
+		}
+	}
+	delete(set, "")
+	return slices.Sorted(maps.Keys(set))
+}
+
+// soundsSecret reports whether a variable or header with this name holds a secret.
+func soundsSecret(name string) bool {
+	words := strings.FieldsFunc(strings.ToLower(name), func(r rune) bool { return r == '_' || r == '-' })
+	for i, w := range words {
+		switch w {
+		case "token", "secret", "password", "passwd", "pwd", "pat", "apikey", "authorization", "cookie", "credential", "credentials":
+			return true
+		case "key":
+			return i > 0 && slices.Contains([]string{"api", "access", "secret", "private", "auth", "service", "encryption", "signing"}, words[i-1])
+		}
+	}
+	return false
+}
+
+// plainValue reports whether a value is too ordinary to be a secret by its name
+// alone: removing it everywhere would spoil text, such as "true" of USE_TOKEN or
+// the path of TOKEN_FILE.
+func plainValue(v string) bool {
+	return len(v) < 8 || filepath.IsAbs(v) || strings.HasPrefix(v, "./") || strings.Trim(v, "0123456789.") == "" && len(v) < 12
+}

@@ -1,0 +1,299 @@
+package manifest
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net/url"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+
+	"gopkg.in/yaml.v3"
+
+	"github.com/aurorabot-dev/platform/mcpkit/manifest/strict"
+)
+
+// DirVariable is the variable that stands for the absolute folder of the
+// manifest in which it is used.
+const DirVariable = "MANIFEST_DIR"
+
+// Parse reads one manifest. File names it in faults, and its folder becomes
+// Manifest.Dir. On error, which joins every *Fault, there is no manifest.
+func Parse(file string, data []byte, lookup func(string) (string, bool)) (*Manifest, error) {
+	dir, err := filepath.Abs(filepath.Dir(file))
+	if err != nil {
+		return nil, fmt.Errorf("finding the folder of %s: %w", file, err)
+	}
+	m, faults := parse(file, dir, data, lookup)
+	if len(faults) > 0 {
+		return nil, join(faults)
+	}
+	return m, nil
+}
+
+// parse reads one manifest. Where there are faults the manifest is only good
+// for its package, if it has one.
+func parse(file, dir string, data []byte, lookup func(string) (string, bool)) (*Manifest, []*Fault) {
+	m := Default()
+	m.Path, m.Dir, m.Line = file, dir, 1
+	e := expander{lookup: withDir(lookup, DirVariable, dir)}
+	doc := strict.YAML(file, data, strict.Options{String: func(s string) (string, error) { return e.expand(s) }})
+	if doc.Root == nil {
+		return m, doc.Faults
+	}
+	// A server is often disabled because its token is missing.
+	e.lenient = saysDisabled(doc.Root)
+	doc.Decode(m)
+	m.Line, _ = doc.At("package")
+	m.complete(doc.Has("mcp.transport"))
+	m.check(func(key, hint, format string, args ...any) {
+		// What could not be read is not wrong or missing besides.
+		if !doc.Faulty(key, "") && (key != "mcp" || !doc.Faulty("mcp.command", "mcp.entry", "mcp.url")) {
+			doc.FaultAt(key, hint, format, args...)
+		}
+	})
+	doc.Sort()
+	m.Warnings = doc.Warnings
+	return m, doc.Faults
+}
+
+// withDir adds one variable to lookup, which may be nil.
+func withDir(lookup func(string) (string, bool), name, value string) func(string) (string, bool) {
+	return func(n string) (string, bool) {
+		if n == name {
+			return value, true
+		}
+		if lookup == nil {
+			return "", false
+		}
+		return lookup(n)
+	}
+}
+
+func saysDisabled(root *yaml.Node) bool {
+	for i := 0; i+1 < len(root.Content); i += 2 {
+		if v := root.Content[i+1]; root.Content[i].Value == "disabled" && v.ShortTag() == "!!bool" {
+			return v.Value == "true"
+		}
+	}
+	return false
+}
+
+// complete fills in what depends on other values.
+func (m *Manifest) complete(transportGiven bool) {
+	if m.Name == "" {
+		m.Name = m.Package
+	}
+	if !transportGiven && m.MCP.URL != "" && len(m.MCP.Command) == 0 && m.MCP.Entry == "" {
+		m.MCP.Transport = HTTP
+	}
+}
+
+var (
+	packageForm = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$`)
+	aliasForm   = regexp.MustCompile(`^[A-Za-z0-9-]+(_[A-Za-z0-9-]+)*$`)
+	headerForm  = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$") // RFC 9110 section 5.6.2, token
+)
+
+const (
+	maxPackage = 100 // bytes: it becomes a folder and part of file names
+	maxAlias   = 24
+)
+
+func validPackage(s string) bool {
+	return len(s) <= maxPackage && packageForm.MatchString(s) && !strings.Contains(s, "..")
+}
+
+// report records a fault at a key of the manifest.
+type report func(key, hint, format string, args ...any)
+
+// check reports what is wrong with the values. Missing keys and wrong types were
+// reported by the decoder.
+func (m *Manifest) check(fault report) {
+	if !validPackage(m.Package) {
+		fault("package", "use letters, digits and . _ - with a letter or digit at both ends, no two dots in a row, at most 100 bytes", "not a package name: %q", clip(m.Package))
+	}
+	if m.Type != TypeServer {
+		fault("type", `write "`+TypeServer+`"`, "unknown type %q", clip(m.Type))
+	}
+	if m.Alias != "" && (len(m.Alias) > maxAlias || !aliasForm.MatchString(m.Alias)) {
+		fault("alias", "use 1 to 24 letters, digits and hyphens, with single underscores inside", "not an alias: %q", clip(m.Alias))
+	}
+	for _, t := range []struct{ key, value string }{{"name", m.Name}, {"version", m.Version}} {
+		if len(t.value) > 200 || strings.ContainsFunc(t.value, unicode.IsControl) {
+			fault(t.key, "", "longer than 200 bytes or holds control characters")
+		}
+	}
+	m.checkTransport(fault)
+	m.checkEnv(fault)
+	m.checkRanges(fault)
+	seen := map[string]int{}
+	for i, c := range m.Commands {
+		key := fmt.Sprintf("commands[%d].name", i)
+		name := m.bare(c.Name)
+		if first, ok := seen[name]; ok {
+			fault(key, "", "the same tool as commands[%d]", first)
+		} else if name == "" {
+			fault(key, "", "the name is empty")
+		} else {
+			seen[name] = i
+		}
+	}
+}
+
+func (m *Manifest) checkTransport(fault report) {
+	c := &m.MCP
+	stdio := []struct {
+		key string
+		set bool
+	}{{"command", len(c.Command) > 0}, {"entry", c.Entry != ""}, {"args", len(c.Args) > 0}, {"cwd", c.Cwd != ""}}
+	switch c.Transport {
+	case Stdio:
+		if len(c.Command) == 0 && c.Entry == "" {
+			fault("mcp", "write command or entry, or url for a remote server", "nothing to run")
+		}
+		if c.Command != nil && (len(c.Command) == 0 || c.Command[0] == "") {
+			fault("mcp.command", "", "the program's name is empty")
+		}
+		if c.URL != "" {
+			fault("mcp.url", "write transport: http or leave the url out", "a stdio server has no url")
+		}
+		if len(c.Headers) > 0 {
+			fault("mcp.headers", "", "a stdio server has no headers")
+		}
+	case HTTP:
+		for _, k := range stdio {
+			if k.set {
+				fault("mcp."+k.key, "", "an http server has no %s", k.key)
+			}
+		}
+		if c.URL == "" {
+			fault("mcp", "", "an http server needs a url")
+		} else if m.raw && strings.Contains(c.URL, "${") {
+			break
+		} else if u, err := url.Parse(c.URL); err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Hostname() == "" {
+			fault("mcp.url", "write it like https://example.com/mcp", "not an absolute http or https URL") // unquoted: it may hold a token
+		}
+	default:
+		fault("mcp.transport", `write "stdio" or "http"`, "unknown transport %q", clip(c.Transport))
+	}
+	paths := map[string]string{"mcp.entry": c.Entry, "mcp.cwd": c.Cwd}
+	if len(c.Command) > 0 {
+		paths["mcp.command"] = c.Command[0]
+	}
+	for key, path := range paths {
+		if strings.HasPrefix(path, "~/") || path == "~" {
+			fault(key, "write ${HOME} instead", "~ is not expanded")
+		}
+	}
+}
+
+func (m *Manifest) checkEnv(fault report) {
+	for name := range m.MCP.Env {
+		if name == "" || strings.Contains(name, "=") {
+			fault("mcp.env."+name, "", "not the name of a variable: %q", clip(name))
+		}
+	}
+	for name, value := range m.MCP.Headers {
+		if !headerForm.MatchString(name) {
+			fault("mcp.headers."+name, "", "not the name of a header: %q", clip(name))
+		}
+		if strings.ContainsFunc(value, func(r rune) bool { return r != '\t' && unicode.IsControl(r) }) {
+			fault("mcp.headers."+name, "", "the value holds control characters")
+		}
+	}
+	for i, name := range m.MCP.Secrets {
+		_, env := m.MCP.Env[name]
+		if _, header := m.MCP.Headers[name]; !env && !header {
+			hint := "list names, not values"
+			known := slices.Concat(keys(m.MCP.Env), keys(m.MCP.Headers))
+			if near := strict.Nearest(name, known); near != "" {
+				hint = fmt.Sprintf("did you mean %q?", near)
+			}
+			fault(fmt.Sprintf("mcp.secrets[%d]", i), hint, "no such name in env or headers")
+		}
+	}
+}
+
+func (m *Manifest) checkRanges(fault report) {
+	c := &m.MCP
+	for _, r := range []struct {
+		key         string
+		value       time.Duration
+		least, most time.Duration
+	}{
+		{"mcp.health_timeout", c.HealthTimeout.Duration, 100 * time.Millisecond, time.Hour},
+		{"mcp.call_timeout", c.CallTimeout.Duration, 100 * time.Millisecond, 24 * time.Hour},
+		{"mcp.max_call_time", c.MaxCallTime.Duration, 100 * time.Millisecond, 7 * 24 * time.Hour},
+		{"mcp.restart.backoff_seconds", c.Restart.Backoff.Duration, 10 * time.Millisecond, time.Hour},
+		{"mcp.restart.max_backoff_seconds", c.Restart.MaxBackoff.Duration, 10 * time.Millisecond, 24 * time.Hour},
+		{"mcp.restart.stable_seconds", c.Restart.Stable.Duration, time.Second, 24 * time.Hour},
+		{"mcp.stop.close_wait", c.Stop.CloseWait.Duration, 0, 5 * time.Minute},
+		{"mcp.stop.term_wait", c.Stop.TermWait.Duration, 0, 5 * time.Minute},
+	} {
+		if r.value < r.least || r.value > r.most {
+			fault(r.key, "", "%v is outside %v to %v", r.value, r.least, r.most)
+		}
+	}
+	if n := c.Restart.MaxAttempts; n < 0 || n > 1000 {
+		fault("mcp.restart.max_attempts", "to never restart, write enabled: false", "%d is outside 0 to 1000", n)
+	}
+	if n := c.MaxLine; n < 4<<10 || n > 1<<30 {
+		fault("mcp.max_line", "", "%v is outside 4KiB to 1GiB", n)
+	}
+	if c.MaxCallTime.Duration < c.CallTimeout.Duration {
+		fault("mcp.max_call_time", "", "%v is less than the call_timeout of %v", c.MaxCallTime, c.CallTimeout)
+	}
+	if c.Restart.MaxBackoff.Duration < c.Restart.Backoff.Duration {
+		fault("mcp.restart.max_backoff_seconds", "", "%v is less than the backoff_seconds of %v", c.Restart.MaxBackoff, c.Restart.Backoff)
+	}
+}
+
+// Words is a command line: a list of words, or one string that is split at
+// blanks. Quotes keep words together and a backslash takes the next character
+// as it is; nothing else is special. Variables are put in after the splitting,
+// so that one variable never becomes two words.
+type Words []string
+
+// Split splits s as Words says.
+func (Words) Split(s string) ([]string, error) {
+	words := []string{}
+	var word strings.Builder
+	var quote rune
+	inWord, escaped := false, false
+	for _, r := range s {
+		switch {
+		case escaped:
+			word.WriteRune(r)
+			escaped = false
+		case r == '\\' && quote != '\'':
+			escaped, inWord = true, true
+		case quote != 0 && r == quote:
+			quote = 0
+		case quote == 0 && (r == '"' || r == '\''):
+			quote, inWord = r, true
+		case quote == 0 && unicode.IsSpace(r):
+			if inWord {
+				words = append(words, word.String())
+				word.Reset()
+			}
+			inWord = false
+		default:
+			word.WriteRune(r)
+			inWord = true
+		}
+	}
+	if quote != 0 || escaped {
+		return nil, errors.New("a quote or backslash in the command is not closed")
+	}
+	if inWord {
+		words = append(words, word.String())
+	}
+	return words, nil
+}
+
+func keys(m map[string]string) []string { return slices.Sorted(maps.Keys(m)) }

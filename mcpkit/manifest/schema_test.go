@@ -1,0 +1,90 @@
+package manifest
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"gopkg.in/yaml.v3"
+)
+
+func TestTheSchemaThatIsCheckedInIsTheTypes(t *testing.T) {
+	golden(t, "manifest.schema.json", Schema())
+}
+
+func compiled(t *testing.T) *jsonschema.Schema {
+	t.Helper()
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(Schema()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := jsonschema.NewCompiler()
+	if err := c.AddResource(SchemaID, doc); err != nil {
+		t.Fatal(err)
+	}
+	s, err := c.Compile(SchemaID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestTheSchemaTakesWhatParseTakesAndRefusesWhatAnEditorCanSee(t *testing.T) {
+	schema := compiled(t)
+	check := func(text string) error {
+		var v any
+		if err := yaml.Unmarshal([]byte(text), &v); err != nil {
+			t.Fatal(err)
+		}
+		return schema.Validate(v)
+	}
+	base := "package: a\ntype: mcp-server\n"
+	for _, good := range []string{
+		guide,
+		base + "mcp: {command: x y, health_timeout: 1.5, max_line: 64KiB, stop: {close_wait: 1m30s}, args: }\n",
+		base + "x-note: [1]\nmcp: {url: 'https://example.com', x-y: 1, call_timeout: '${T}', max_line: 65536}\ncommands:\n",
+	} {
+		if err := check(good); err != nil {
+			t.Errorf("refused: %v\n%s", err, good)
+		}
+		mustParse(t, "a.yaml", good, env("T=10"))
+	}
+	for _, bad := range []string{
+		"type: mcp-server\nmcp: {}\n",
+		base,
+		base + "mcp: {comand: x}\n",
+		base + "mcp: {command: x, health_timeout: soon}\n",
+		base + "mcp: {command: x, env: {PORT: 8080}}\n",
+		base + "mcp: {command: x, transport: pigeon}\n",
+		"package: a b\ntype: mcp-server\nmcp: {command: x}\n",
+		base + "mcp: {command: x}\ncommands: [{description: x}]\n",
+	} {
+		if err := check(bad); err == nil {
+			t.Errorf("accepted by the schema:\n%s", bad)
+		}
+		if _, err := Parse("a.yaml", []byte(bad), nil); err == nil {
+			t.Errorf("accepted by Parse:\n%s", bad)
+		}
+	}
+}
+
+func TestTheSchemaDescribesEveryKey(t *testing.T) {
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(data)) {
+			if strings.Contains(line, "`json:\"") && strings.HasPrefix(file, "manifest.go") && !strings.Contains(line, `json:"-"`) && !strings.Contains(line, "jsonschema:") {
+				t.Errorf("no description: %s", line)
+			}
+		}
+	}
+}

@@ -1,0 +1,241 @@
+package manifest
+
+import (
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+
+	"github.com/aurorabot-dev/platform/mcpkit/manifest/strict"
+)
+
+// server is one entry of an mcpServers file, in the spellings that are in use.
+type server struct {
+	Type          string            `json:"type,omitempty"`
+	Transport     string            `json:"transport,omitempty"`
+	TransportType string            `json:"transportType,omitempty"`
+	Command       argv              `json:"command,omitempty"`
+	Args          []string          `json:"args,omitempty"`
+	Env           map[string]string `json:"env,omitempty"`
+	Environment   map[string]string `json:"environment,omitempty"`
+	Cwd           string            `json:"cwd,omitempty"`
+	URL           string            `json:"url,omitempty"`
+	ServerURL     string            `json:"serverUrl,omitempty"`
+	HTTPURL       string            `json:"httpUrl,omitempty"`
+	Headers       map[string]string `json:"headers,omitempty"`
+	Description   string            `json:"description,omitempty"`
+	Disabled      bool              `json:"disabled,omitempty"`
+	Enabled       *bool             `json:"enabled,omitempty"`
+}
+
+// argv is a list of words, or one word as a string, which is never split.
+type argv []string
+
+func (argv) Split(s string) ([]string, error) { return []string{s}, nil }
+
+// foreignOptions says how mcpServers files are read.
+type foreignOptions struct {
+	lookup func(string) (string, bool)
+	strict bool // unset variables are faults
+	keep   bool // variables stay, in the spelling of manifests
+}
+
+// Convert reads an mcpServers file and returns its servers as manifests with
+// their variables kept, fit for [Marshal]. Faulty entries are left out and
+// reported in the error, which joins every *Fault.
+func Convert(file string, data []byte) ([]*Manifest, error) {
+	dir, err := filepath.Abs(filepath.Dir(file))
+	if err != nil {
+		return nil, fmt.Errorf("finding the folder of %s: %w", file, err)
+	}
+	all, faults := parseServers(file, dir, data, foreignOptions{keep: true})
+	good := slices.DeleteFunc(all, func(m *Manifest) bool { return m.faulty })
+	for _, m := range good {
+		if m.MCP.Transport != Stdio {
+			continue
+		}
+		// The manifest will be in another folder: what starts from this one must say so.
+		here := func(path string) string {
+			if filepath.IsAbs(path) || strings.HasPrefix(path, "${") {
+				return path
+			}
+			return filepath.Join(strings.ReplaceAll(m.Dir, "$", "$$"), path)
+		}
+		m.MCP.Cwd = here(m.MCP.Cwd)
+		if strings.Contains(m.MCP.Command[0], "/") {
+			m.MCP.Command[0] = here(m.MCP.Command[0])
+		}
+	}
+	return good, join(faults)
+}
+
+// parseServers reads the servers of a file that another host may own: mcpServers,
+// or the servers of VS Code, also inside "mcp". Other keys beside them are none
+// of our business. Faulty servers are returned marked, for their names.
+func parseServers(file, dir string, data []byte, o foreignOptions) ([]*Manifest, []*Fault) {
+	if base := filepath.Base(dir); base == ".vscode" || base == ".cursor" {
+		dir = filepath.Dir(dir)
+	}
+	e := expander{foreign: true, lenient: !o.strict}
+	e.lookup = func(name string) (string, bool) {
+		if name == "workspaceFolder" {
+			return dir, true
+		}
+		if name == "userHome" {
+			name = "HOME"
+		}
+		return withDir(o.lookup, DirVariable, dir)(name)
+	}
+	value := e.expand
+	if o.keep {
+		value = func(s string) (string, error) { return translate(s, dir) }
+	}
+	doc := strict.JSON(file, data, strict.Options{Loose: true, String: value})
+	if doc.Root == nil {
+		return nil, doc.Faults
+	}
+	path, list := findServers(doc.Root)
+	if list == nil {
+		return nil, nil
+	}
+	if list.Kind != yaml.MappingNode {
+		doc.FaultAt(path, "", "want an object with one entry for each server")
+		return nil, doc.Faults
+	}
+	var all []*Manifest
+	for i := 0; i+1 < len(list.Content); i += 2 {
+		name := list.Content[i].Value
+		key := path + "." + name
+		if slices.ContainsFunc(all, func(m *Manifest) bool { return m.Name == name }) {
+			doc.FaultNode(list.Content[i], key, "", "two servers of this name; the first is kept")
+			continue
+		}
+		before, warned := len(doc.Faults), len(doc.Warnings)
+		var s server
+		doc.DecodeNode(list.Content[i+1], key, &s)
+		m := s.manifest(name, o.keep, func(k, hint, format string, args ...any) {
+			if !doc.Faulty(key+k) && (k != "" || !doc.Faulty(key+".command", key+".url")) {
+				doc.FaultAt(key+k, hint, format, args...)
+			}
+		})
+		m.Path, m.Dir, m.Line = file, dir, list.Content[i].Line
+		m.faulty = len(doc.Faults) > before
+		m.Warnings = slices.Clone(doc.Warnings[warned:])
+		m.warnOdd(list.Content[i], key)
+		all = append(all, m)
+	}
+	doc.Sort()
+	return all, doc.Faults
+}
+
+// findServers is the node that holds the servers, and its path; nil where the
+// file has none.
+func findServers(root *yaml.Node) (string, *yaml.Node) {
+	get := func(n *yaml.Node, key string) *yaml.Node {
+		if n == nil || n.Kind != yaml.MappingNode {
+			return nil
+		}
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			if n.Content[i].Value == key {
+				return n.Content[i+1]
+			}
+		}
+		return nil
+	}
+	mcp := get(root, "mcp")
+	for _, at := range []struct {
+		path string
+		node *yaml.Node
+	}{
+		{"mcpServers", get(root, "mcpServers")}, {"servers", get(root, "servers")},
+		{"mcp.mcpServers", get(mcp, "mcpServers")}, {"mcp.servers", get(mcp, "servers")},
+	} {
+		if at.node != nil && at.node.ShortTag() != "!!null" {
+			return at.path, at.node
+		}
+	}
+	return "", nil
+}
+
+// manifest turns the entry into a manifest. Keys given to fault begin with a dot.
+func (s *server) manifest(name string, raw bool, fault report) *Manifest {
+	m := Default()
+	m.Package, m.Name, m.Type, m.foreign = packageOf(name), name, TypeServer, true
+	m.raw = raw
+	m.Description = s.Description
+	m.Disabled = s.Disabled || s.Enabled != nil && !*s.Enabled
+	c := &m.MCP
+	c.Command, c.Args, c.Cwd, c.Headers = Words(s.Command), s.Args, s.Cwd, s.Headers
+	if len(s.Env)+len(s.Environment) > 0 {
+		c.Env = map[string]string{}
+		maps.Copy(c.Env, s.Environment)
+		maps.Copy(c.Env, s.Env)
+	}
+	for _, u := range []string{s.URL, s.ServerURL, s.HTTPURL} {
+		if c.URL == "" {
+			c.URL = u
+		}
+	}
+	said := s.Type
+	for _, t := range []string{s.Transport, s.TransportType} {
+		if said == "" {
+			said = t
+		}
+	}
+	switch strings.ToLower(said) {
+	case "":
+		m.complete(false)
+	case "stdio", "local":
+	case "http", "sse", "streamable-http", "streamablehttp", "streamable_http", "remote":
+		c.Transport = HTTP
+	default:
+		m.complete(false)
+		fault(".type", "stdio, http, streamable-http and sse are known", "unknown type %q", clip(said))
+	}
+	m.check(func(key, hint, format string, args ...any) {
+		// The entry is flat and its identity is its key.
+		key, nested := strings.CutPrefix(key, "mcp")
+		if !nested {
+			key = ""
+		}
+		fault(key, hint, format, args...)
+	})
+	return m
+}
+
+// packageOf makes an identity of a name that may be any text. What is no package
+// name gets a hash, so that two names never become one.
+func packageOf(name string) string {
+	if validPackage(name) || name == "" {
+		return name
+	}
+	var b strings.Builder
+	for _, r := range name {
+		if r < 0x80 && packageForm.MatchString(string(r)) {
+			b.WriteRune(r)
+		} else if s := b.String(); s != "" && !strings.HasSuffix(s, "-") {
+			b.WriteByte('-')
+		}
+	}
+	short := b.String()
+	if short = strings.TrimRight(short[:min(len(short), 60)], "-"); short == "" {
+		short = "server"
+	}
+	return short + "-" + shortHash(name)
+}
+
+// warnOdd notes what other hosts would not run either.
+func (m *Manifest) warnOdd(at *yaml.Node, key string) {
+	warn := func(format string, args ...any) {
+		m.Warnings = append(m.Warnings, &Fault{File: m.Path, Line: at.Line, Column: at.Column, Key: key, Message: fmt.Sprintf(format, args...)})
+	}
+	if m.Package != m.Name && m.Name != "" {
+		warn("the name is no package name; the server is known as %s", m.Package)
+	}
+	if c := m.MCP.Command; len(c) == 1 && strings.ContainsAny(c[0], " \t") && !strings.Contains(c[0], "/") {
+		warn("command is one program, blanks included; put its arguments into args")
+	}
+}

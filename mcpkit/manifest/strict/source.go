@@ -1,0 +1,245 @@
+package strict
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"sort"
+	"strconv"
+	"unicode/utf8"
+
+	"gopkg.in/yaml.v3"
+)
+
+// YAML parses one YAML document. What is wrong with the text is the first fault.
+func YAML(file string, data []byte, opts Options) *Document {
+	d := newDocument(file, data, opts)
+	if len(d.Faults) > 0 {
+		return d
+	}
+	dec := yaml.NewDecoder(bytes.NewReader(data))
+	var doc yaml.Node
+	switch err := dec.Decode(&doc); {
+	case errors.Is(err, io.EOF) || err == nil && len(doc.Content) == 0:
+		d.fault(&Fault{File: file, Line: 1, Column: 1, Message: "the file is empty"})
+		return d
+	case err != nil:
+		d.fault(yamlFault(file, data, err))
+		return d
+	}
+	var next yaml.Node
+	switch err := dec.Decode(&next); {
+	case errors.Is(err, io.EOF):
+	case err != nil:
+		d.fault(yamlFault(file, data, err))
+		return d
+	default:
+		d.FaultNode(&next, "", "put each in a file of its own", "a second document begins here")
+		return d
+	}
+	d.Root = doc.Content[0]
+	return d
+}
+
+// JSON parses one JSON document. Comments and trailing commas, which editors
+// allow in their settings, are skipped.
+func JSON(file string, data []byte, opts Options) *Document {
+	d := newDocument(file, data, opts)
+	if len(d.Faults) > 0 {
+		return d
+	}
+	r := &jsonReader{data: plainJSON(data)}
+	r.dec = json.NewDecoder(bytes.NewReader(r.data))
+	r.dec.UseNumber()
+	root, err := r.value(0)
+	if err == nil {
+		at := r.next()
+		if _, more := r.dec.Token(); !errors.Is(more, io.EOF) {
+			err = &jsonError{at, "there is text after the document"}
+		}
+	}
+	if err != nil {
+		at := r.dec.InputOffset()
+		var je *jsonError
+		var se *json.SyntaxError
+		switch {
+		case errors.As(err, &je):
+			at = je.offset
+		case errors.As(err, &se):
+			at = max(se.Offset-1, 0)
+		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+			at, err = int64(len(data)), errors.New("the document ends too early")
+			if len(bytes.TrimSpace(r.data)) == 0 {
+				at, err = 0, errors.New("the file is empty")
+			}
+		}
+		line, column := r.position(at)
+		d.fault(&Fault{File: file, Line: line, Column: column, Message: err.Error()})
+		return d
+	}
+	d.Root = root
+	return d
+}
+
+func newDocument(file string, data []byte, opts Options) *Document {
+	d := &Document{File: file, opts: opts, positions: map[string]position{}}
+	if len(data) > MaxSize {
+		d.fault(&Fault{File: file, Line: 1, Column: 1, Message: fmt.Sprintf("the file is larger than %d bytes", MaxSize)})
+	}
+	return d
+}
+
+var yamlLine = regexp.MustCompile(`^(?:yaml: )?(?:line (\d+): )?(?s:(.*))$`)
+
+// yamlFault turns the parser's text into a position and a sentence.
+func yamlFault(file string, data []byte, err error) *Fault {
+	m := yamlLine.FindStringSubmatch(err.Error())
+	line, _ := strconv.Atoi(m[1])
+	f := &Fault{File: file, Line: max(line, 1), Column: 1, Message: m[2]}
+	for i, text := range bytes.Split(data, []byte("\n")) {
+		if trimmed := bytes.TrimLeft(text, " "); bytes.HasPrefix(trimmed, []byte("\t")) && line > 0 && i+1 >= line-1 && i <= line {
+			f.Hint = "YAML is indented with spaces, not with tabs"
+		}
+	}
+	return f
+}
+
+// jsonReader builds the same nodes from JSON that the YAML parser builds, so
+// that one decoder serves both. The YAML parser itself does not read all JSON:
+// tabs and surrogate pairs stop it.
+type jsonReader struct {
+	data  []byte
+	dec   *json.Decoder
+	lines []int64 // offsets of line starts
+}
+
+type jsonError struct {
+	offset int64
+	text   string
+}
+
+func (e *jsonError) Error() string { return e.text }
+
+// next is the offset of the coming token.
+func (r *jsonReader) next() int64 {
+	i := r.dec.InputOffset()
+	for i < int64(len(r.data)) && bytes.IndexByte([]byte(" \t\r\n,:"), r.data[i]) >= 0 {
+		i++
+	}
+	return i
+}
+
+func (r *jsonReader) position(offset int64) (line, column int) {
+	if r.lines == nil {
+		r.lines = []int64{0}
+		for i, c := range r.data {
+			if c == '\n' {
+				r.lines = append(r.lines, int64(i)+1)
+			}
+		}
+	}
+	offset = min(offset, int64(len(r.data)))
+	line = sort.Search(len(r.lines), func(i int) bool { return r.lines[i] > offset })
+	return line, utf8.RuneCount(r.data[r.lines[line-1]:offset]) + 1
+}
+
+func (r *jsonReader) value(depth int) (*yaml.Node, error) {
+	at := r.next()
+	if depth > maxDepth {
+		return nil, &jsonError{at, "values are nested too deeply"}
+	}
+	tok, err := r.dec.Token()
+	if err != nil {
+		return nil, err
+	}
+	n := &yaml.Node{Kind: yaml.ScalarNode}
+	n.Line, n.Column = r.position(at)
+	switch v := tok.(type) {
+	case json.Delim:
+		n.Kind, n.Tag = yaml.SequenceNode, "!!seq"
+		if v == '{' {
+			n.Kind, n.Tag = yaml.MappingNode, "!!map"
+		}
+		for r.dec.More() {
+			child, err := r.value(depth + 1) // of an object first the key, a string
+			if err != nil {
+				return nil, err
+			}
+			n.Content = append(n.Content, child)
+			if v == '{' {
+				if child, err = r.value(depth + 1); err != nil {
+					return nil, err
+				}
+				n.Content = append(n.Content, child)
+			}
+		}
+		_, err = r.dec.Token()
+		return n, err
+	case string:
+		n.Tag, n.Value = "!!str", v
+	case json.Number:
+		n.Tag, n.Value = "!!float", v.String()
+		if _, err := strconv.ParseInt(n.Value, 10, 64); err == nil {
+			n.Tag = "!!int"
+		}
+	case bool:
+		n.Tag, n.Value = "!!bool", strconv.FormatBool(v)
+	default:
+		n.Tag, n.Value = "!!null", "null"
+	}
+	return n, nil
+}
+
+// plainJSON replaces comments, trailing commas and a byte order mark by blanks,
+// so that offsets stay.
+func plainJSON(data []byte) []byte {
+	out := bytes.Clone(data)
+	blank := func(from, to int) {
+		for i := from; i < to; i++ {
+			if out[i] != '\n' && out[i] != '\r' {
+				out[i] = ' '
+			}
+		}
+	}
+	if bytes.HasPrefix(out, []byte("\xef\xbb\xbf")) {
+		blank(0, 3)
+	}
+	comma := -1 // the last comma, while only blanks and comments followed it
+	for i := 0; i < len(out); i++ {
+		switch c := out[i]; {
+		case c == '"':
+			comma = -1
+			for i++; i < len(out) && out[i] != '"'; i++ {
+				if out[i] == '\\' {
+					i++
+				}
+			}
+		case bytes.HasPrefix(out[i:], []byte("//")):
+			end := len(out)
+			if n := bytes.IndexByte(out[i:], '\n'); n >= 0 {
+				end = i + n
+			}
+			blank(i, end)
+			i = end - 1
+		case bytes.HasPrefix(out[i:], []byte("/*")):
+			if n := bytes.Index(out[i+2:], []byte("*/")); n >= 0 {
+				end := i + 2 + n + 2
+				blank(i, end)
+				i = end - 1
+			}
+		case c == ',':
+			comma = i
+		case c == '}' || c == ']':
+			if comma >= 0 {
+				out[comma] = ' '
+			}
+			comma = -1
+		case c != ' ' && c != '\t' && c != '\r' && c != '\n':
+			comma = -1
+		}
+	}
+	return out
+}
