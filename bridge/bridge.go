@@ -1,0 +1,288 @@
+// Package bridge turns what the platform observed into AMP envelopes and hands
+// them to a bus: the AMPCompatibilityBridge, or EventBridge, of the protocol's
+// documents. A server needs to know nothing of AMP for that; one that does may
+// send aurora/event and is answered with the fate of each event.
+//
+//	signal → normalise → own the source → redact → artifact if large → validate → Bus.Publish → Ack
+//
+// Every server has a lane of its own: its signals keep their order, are
+// published in batches, and hold back only their own source when the bus is
+// slow. The bridge knows nothing of processes and sessions.
+package bridge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/aurorabot-dev/platform/amp"
+	"github.com/aurorabot-dev/platform/bridge/bus"
+	"github.com/aurorabot-dev/platform/mcpkit/signal"
+)
+
+// PlatformApp is the source of envelopes that speak of no single server.
+const PlatformApp = "aurora.platform"
+
+const (
+	defaultLane    = 1024      // signals waiting per server
+	defaultBatch   = 256       // signals published at once
+	defaultMaxData = 256 << 10 // bytes of payload.data
+	retryPause     = 500 * time.Millisecond
+)
+
+// Options say how a Bridge works. Bus is required.
+type Options struct {
+	Bus    bus.Bus
+	Logger *slog.Logger // nil discards
+	// Redact takes secrets out of a JSON value and keeps it JSON. nil keeps all.
+	Redact func([]byte) []byte
+	// RedactText does the same for plain text.
+	RedactText func(string) string
+	// Store keeps data that is too large for an envelope. nil cuts it.
+	Store Store
+	// MaxData is the largest payload.data in bytes; larger data becomes a
+	// preview and an artifact. Zero means 256 KiB.
+	MaxData int
+	// Routes overrides, by payload type or by a prefix that ends in ".*",
+	// whether an envelope reaches the Brain or only the journal.
+	Routes map[string]bus.Route
+	// LaneSize is how many signals of one server may wait. Zero means 1024.
+	LaneSize int
+}
+
+// Store keeps large data; *artifact.Store behind an adapter is one.
+type Store interface {
+	// Put keeps data durably and describes where as a JSON-able value.
+	Put(ctx context.Context, data []byte, mediaType string) (any, error)
+}
+
+// Counts are totals since the bridge was made.
+type Counts struct {
+	Accepted, Duplicate, Rejected, Expired int64
+	Waiting                                int64 // signals in lanes now
+}
+
+// Bridge is a signal.Sink that publishes envelopes. Make it with New.
+type Bridge struct {
+	o      Options
+	ctx    context.Context // ends when Close gives up
+	cancel context.CancelFunc
+
+	mu     sync.Mutex
+	lanes  map[string]*lane
+	closed bool
+	work   sync.WaitGroup
+
+	accepted, duplicate, rejected, expired, waiting atomic.Int64
+}
+
+// lane holds the waiting signals of one server. It exists, and has a goroutine,
+// only while there are any.
+type lane struct {
+	queue []signal.Signal
+	space chan struct{} // closed and replaced whenever room was made
+}
+
+// New makes a Bridge.
+func New(o Options) *Bridge {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Redact == nil {
+		o.Redact = func(b []byte) []byte { return b }
+	}
+	if o.RedactText == nil {
+		o.RedactText = func(s string) string { return s }
+	}
+	if o.MaxData <= 0 {
+		o.MaxData = defaultMaxData
+	}
+	if o.LaneSize <= 0 {
+		o.LaneSize = defaultLane
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	return &Bridge{o: o, ctx: ctx, cancel: cancel, lanes: make(map[string]*lane)}
+}
+
+// ErrClosed is what Observe returns after Close.
+var ErrClosed = errors.New("the bridge is closed")
+
+// Observe takes one signal into its server's lane. It waits while the lane is
+// full, until ctx ends.
+func (b *Bridge) Observe(ctx context.Context, s signal.Signal) error {
+	for {
+		b.mu.Lock()
+		if b.closed {
+			b.mu.Unlock()
+			return ErrClosed
+		}
+		l := b.lanes[s.Server]
+		if l == nil {
+			l = &lane{space: make(chan struct{})}
+			b.lanes[s.Server] = l
+			b.work.Add(1)
+			go b.run(s.Server, l)
+		}
+		if len(l.queue) < b.o.LaneSize {
+			l.queue = append(l.queue, s)
+			b.waiting.Add(1)
+			b.mu.Unlock()
+			return nil
+		}
+		space := l.space
+		b.mu.Unlock()
+		select {
+		case <-space:
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-b.ctx.Done():
+			return ErrClosed
+		}
+	}
+}
+
+// run publishes a lane's signals until it is empty, then takes the lane down.
+func (b *Bridge) run(server string, l *lane) {
+	defer b.work.Done()
+	for {
+		b.mu.Lock()
+		n := min(len(l.queue), defaultBatch)
+		if n == 0 {
+			delete(b.lanes, server)
+			b.mu.Unlock()
+			return
+		}
+		batch := l.queue[:n:n]
+		l.queue = l.queue[n:]
+		close(l.space)
+		l.space = make(chan struct{})
+		b.mu.Unlock()
+		b.publish(batch)
+		b.waiting.Add(-int64(n))
+	}
+}
+
+// entry is one envelope of a batch with the signal that asked for it.
+type entry struct {
+	item   bus.Item
+	signal *signal.Signal
+	id     string // as the app gave it
+}
+
+// publish turns a batch into envelopes and sees them through the bus. It gives
+// up only when the bridge is closed for good.
+func (b *Bridge) publish(batch []signal.Signal) {
+	entries := make([]entry, 0, len(batch))
+	for i := range batch {
+		s := &batch[i]
+		env, id, err := b.normalise(s)
+		if err != nil {
+			env = b.reject(s, id, err)
+		}
+		if env == nil {
+			continue
+		}
+		entries = append(entries, entry{bus.Item{Envelope: env, Route: b.route(env, s.Data)}, s, id})
+		if err != nil {
+			entries[len(entries)-1].signal = nil // the app has its answer already
+		}
+	}
+	for len(entries) > 0 {
+		items := make([]bus.Item, len(entries))
+		for i := range entries {
+			items[i] = entries[i].item
+		}
+		receipts, err := b.o.Bus.Publish(b.ctx, items...)
+		for i, r := range receipts {
+			b.settle(&entries[i], r)
+		}
+		entries = entries[len(receipts):]
+		if err == nil && len(receipts) < len(items) {
+			err = fmt.Errorf("the bus answered %d of %d envelopes", len(receipts), len(items))
+		}
+		if err == nil {
+			continue
+		}
+		if b.ctx.Err() != nil {
+			b.o.Logger.Error("closing with unpublished envelopes", "count", len(entries), "error", err)
+			return
+		}
+		b.o.Logger.Error("publishing failed, trying again", "error", err, "count", len(entries))
+		select {
+		case <-time.After(retryPause):
+		case <-b.ctx.Done():
+		}
+	}
+}
+
+// settle counts a receipt and tells the app.
+func (b *Bridge) settle(e *entry, r bus.Receipt) {
+	status := signal.AckAccepted
+	switch r.Status {
+	case bus.Accepted:
+		b.accepted.Add(1)
+	case bus.Duplicate:
+		b.duplicate.Add(1)
+		status = signal.AckDuplicate
+	case bus.Expired:
+		b.expired.Add(1)
+	}
+	if e.signal != nil && e.signal.Ack != nil {
+		e.signal.Ack(signal.Ack{ID: e.id, Status: status})
+	}
+}
+
+// reject keeps what is no event beside the queue, tells the app, and returns
+// the envelope that announces it.
+func (b *Bridge) reject(s *signal.Signal, id string, cause error) *amp.Envelope {
+	b.rejected.Add(1)
+	reason := cause.Error()
+	name, err := b.o.Bus.Reject(b.ctx, bus.Rejected{
+		Source: b.source(s), Method: s.Method, Reason: reason, Raw: rawJSON(b.o.Redact(s.Params)),
+	})
+	if err != nil {
+		b.o.Logger.Error("keeping a rejected event failed", "server", s.Server, "reason", reason, "error", err)
+	}
+	b.o.Logger.Warn("event rejected", "server", s.Server, "reason", reason, "kept", name)
+	if s.Ack != nil {
+		s.Ack(signal.Ack{ID: id, Status: signal.AckRejected, Reason: reason})
+	}
+	return b.envelope(s, amp.MethodError, string(signal.Problem), "an event of "+s.Server+" was rejected: "+reason,
+		rejection{Code: "event_rejected", Reason: reason, Kept: name, MessageID: id})
+}
+
+// rejection is the data of the mcp.error that announces a rejected event.
+type rejection struct {
+	Code      string `json:"code"`
+	Reason    string `json:"reason"`
+	Kept      string `json:"kept,omitempty"` // the file's name under rejected/
+	MessageID string `json:"message_id,omitempty"`
+}
+
+// Counts returns the totals so far.
+func (b *Bridge) Counts() Counts {
+	return Counts{b.accepted.Load(), b.duplicate.Load(), b.rejected.Load(), b.expired.Load(), b.waiting.Load()}
+}
+
+// Close takes no more signals and waits until those in the lanes are published
+// or ctx ends. It does not close the bus.
+func (b *Bridge) Close(ctx context.Context) error {
+	b.mu.Lock()
+	b.closed = true
+	b.mu.Unlock()
+	done := make(chan struct{})
+	go func() { b.work.Wait(); close(done) }()
+	defer b.cancel()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		b.cancel()
+		<-done
+		return fmt.Errorf("closing the bridge: %d signals were not published: %w", b.waiting.Load(), ctx.Err())
+	}
+}

@@ -1,0 +1,324 @@
+package bridge
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/aurorabot-dev/platform/amp"
+	"github.com/aurorabot-dev/platform/bridge/bus"
+	"github.com/aurorabot-dev/platform/mcpkit/signal"
+)
+
+// memory is a bus that keeps everything in memory. While blocked is set,
+// Publish waits; the next failures calls fail.
+type memory struct {
+	mu       sync.Mutex
+	items    []bus.Item
+	rejected []bus.Rejected
+	seen     map[string]bool
+	failures int
+	blocked  chan struct{}
+}
+
+func (m *memory) Publish(ctx context.Context, items ...bus.Item) ([]bus.Receipt, error) {
+	if m.blocked != nil {
+		select {
+		case <-m.blocked:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.failures > 0 {
+		m.failures--
+		return nil, errors.New("the disk is gone")
+	}
+	var out []bus.Receipt
+	for _, it := range items {
+		h := &it.Envelope.Header
+		if h.MessageID == "" {
+			h.MessageID = amp.NewID()
+		}
+		r := bus.Receipt{ID: h.MessageID, Seq: uint64(len(m.items) + 1)}
+		if m.seen[r.ID] {
+			r.Status = bus.Duplicate
+		} else {
+			m.seen[r.ID] = true
+			m.items = append(m.items, it)
+		}
+		out = append(out, r)
+	}
+	return out, nil
+}
+
+func (m *memory) Reject(_ context.Context, r bus.Rejected) (string, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.rejected = append(m.rejected, r)
+	return fmt.Sprintf("rejected_%d.json", len(m.rejected)), nil
+}
+
+func (m *memory) Close() error { return nil }
+
+func newMemory() *memory { return &memory{seen: make(map[string]bool)} }
+
+// through sends signals over a bridge with o and returns what the bus got.
+func through(t *testing.T, o Options, signals ...signal.Signal) *memory {
+	t.Helper()
+	m := newMemory()
+	o.Bus = m
+	b := New(o)
+	for _, s := range signals {
+		if err := b.Observe(t.Context(), s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := b.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func TestEverySignalBecomesAValidEnvelopeOfItsType(t *testing.T) {
+	at := time.Date(2026, 6, 17, 14, 30, 0, 0, time.FixedZone("", 8*3600))
+	step := &signal.Step{CallID: "c1", Tool: "fs.read", Decision: "ask"}
+	for kind := range methods {
+		s := signal.Signal{Kind: kind, Server: "fs", Instance: "2", Time: at, CallID: "c1", Summary: "what happened", Data: step}
+		want := string(kind)
+		switch kind {
+		case signal.Notification:
+			s.Method, s.Params = "notifications/files/changed", json.RawMessage(`{"path":"a"}`)
+			want = "mcp.notification.files.changed"
+		case signal.AppEvent:
+			s.Method, s.Params = "aurora/event", json.RawMessage(`{"type":"message.received"}`)
+			want = "message.received"
+		}
+		m := through(t, Options{}, s)
+		if len(m.items) != 1 {
+			t.Fatalf("%s: %d envelopes", kind, len(m.items))
+		}
+		env := m.items[0].Envelope
+		if err := env.Validate(); err != nil {
+			t.Errorf("%s: %v", kind, err)
+		}
+		if env.Payload.Type != want || env.Header.Source != (amp.Source{App: "fs", Instance: "2"}) ||
+			!env.Header.Timestamp.Equal(at) || env.Header.CorrelationID != "c1" {
+			t.Errorf("%s: %+v", kind, env)
+		}
+	}
+}
+
+func TestRoutesFollowTypeAndPrefixAndTheOperator(t *testing.T) {
+	b := New(Options{Routes: map[string]bus.Route{"mcp.notification.*": bus.Journal, "mcp.notification.alarm": bus.Inbox, "tool.started": bus.Inbox}})
+	for typ, want := range map[string]bus.Route{
+		"lifecycle.crashed": bus.Inbox, "tool.completed": bus.Inbox, "mcp.call.started": bus.Journal,
+		"mcp.notification.files.changed": bus.Journal, "mcp.notification.alarm": bus.Inbox, "tool.started": bus.Inbox, "message.received": bus.Inbox,
+	} {
+		if got := b.route(&amp.Envelope{Payload: amp.Payload{Type: typ}}, nil); got != want {
+			t.Errorf("%s goes to %v, want %v", typ, got, want)
+		}
+	}
+}
+
+func TestAPermissionThatNobodyIsAskedForIsOnlyRecorded(t *testing.T) {
+	ask := signal.Signal{Kind: signal.PermissionRequested, Server: "s", Data: &signal.Step{Decision: "ask"}}
+	allow := signal.Signal{Kind: signal.PermissionRequested, Server: "s", Data: &signal.Step{Decision: "allow"}}
+	m := through(t, Options{}, ask, allow)
+	if m.items[0].Route != bus.Inbox || m.items[1].Route != bus.Journal {
+		t.Errorf("routes %v, %v", m.items[0].Route, m.items[1].Route)
+	}
+}
+
+func TestAnAppSpeaksOnlyForItself(t *testing.T) {
+	event := func(params string) signal.Signal {
+		return signal.Signal{Kind: signal.AppEvent, Server: "im.polaris.qq", Method: "aurora/event", Params: json.RawMessage(params)}
+	}
+	m := through(t, Options{},
+		event(`{"header":{"protocol":"amp/1.0","method":"aurora/event","message_id":"m1","timestamp":"2026-06-17T14:30:00+08:00","source":{"app":"im.polaris.bank"}},"payload":{"type":"message.received"}}`),
+		event(`{"type":"tool.completed","message_id":"m2"}`),
+		event(`{"type":"Lifecycle.crashed"}`),
+	)
+	if len(m.rejected) != 2 {
+		t.Errorf("%d events were rejected, want both that pose as the platform", len(m.rejected))
+	}
+	if got := m.items[0].Envelope.Header.Source.App; got != "im.polaris.qq" {
+		t.Errorf("the source is %q", got)
+	}
+	for _, it := range m.items[1:] {
+		if it.Envelope.Payload.Type != "mcp.error" {
+			t.Errorf("a forged event became %s", it.Envelope.Payload.Type)
+		}
+	}
+}
+
+func TestEveryAppEventIsAnsweredWithItsFate(t *testing.T) {
+	var got []string
+	event := func(params string) signal.Signal {
+		return signal.Signal{Kind: signal.AppEvent, Server: "app", Params: json.RawMessage(params), Ack: func(a signal.Ack) {
+			got = append(got, a.ID+" "+a.Status)
+		}}
+	}
+	m := through(t, Options{},
+		event(`{"type":"x.y","message_id":"one"}`),
+		event(`{"type":"x.y","message_id":"one"}`),
+		event(`{"type":7,"message_id":"bad"}`),
+		event(`{"type":"x.y","idempotency_key":"key"}`),
+		event(`[1]`),
+	)
+	want := "one accepted, one duplicate, bad rejected, key accepted,  rejected"
+	slicesEqualAnyOrder(t, got, strings.Split(want, ", "))
+	if len(m.rejected) != 2 || string(m.rejected[1].Raw) != "[1]" {
+		t.Errorf("kept: %s", m.rejected)
+	}
+}
+
+func slicesEqualAnyOrder(t *testing.T, got, want []string) {
+	t.Helper()
+	count := make(map[string]int)
+	for _, s := range got {
+		count[s]++
+	}
+	for _, s := range want {
+		count[s]--
+	}
+	for s, n := range count {
+		if n != 0 {
+			t.Errorf("%q: %+d; got %q", s, n, got)
+		}
+	}
+}
+
+func TestEqualEventsWithoutAnIDAreTwoEvents(t *testing.T) {
+	s := signal.Signal{Kind: signal.AppEvent, Server: "app", Params: json.RawMessage(`{"type":"tick"}`)}
+	if m := through(t, Options{}, s, s); len(m.items) != 2 {
+		t.Errorf("%d events arrived, want 2", len(m.items))
+	}
+}
+
+type shelf struct{ kept [][]byte }
+
+func (s *shelf) Put(_ context.Context, data []byte, _ string) (any, error) {
+	s.kept = append(s.kept, data)
+	return map[string]int{"size": len(data)}, nil
+}
+
+func TestLargeDataBecomesAPreviewAndAnArtifact(t *testing.T) {
+	large := `{"blob":"` + strings.Repeat("é", 300_000) + `"}`
+	shelf := &shelf{}
+	m := through(t, Options{Store: shelf}, signal.Signal{Kind: signal.AppEvent, Server: "app", Params: json.RawMessage(`{"type":"t","data":` + large + `}`)})
+	data := m.items[0].Envelope.Payload.Data
+	var o oversized
+	if err := json.Unmarshal(data, &o); err != nil {
+		t.Fatal(err)
+	}
+	if len(data) > 5000 || !o.Truncated || o.Size != len(large) || !strings.HasPrefix(large, strings.TrimSuffix(o.Preview, "…")) ||
+		len(shelf.kept) != 1 || string(shelf.kept[0]) != large {
+		t.Errorf("data is %.200s", data)
+	}
+}
+
+func TestSecretsLeaveEventsAndSummaries(t *testing.T) {
+	o := Options{
+		Redact:     func(b []byte) []byte { return []byte(strings.ReplaceAll(string(b), "hunter2", "***")) },
+		RedactText: func(s string) string { return strings.ReplaceAll(s, "hunter2", "***") },
+	}
+	m := through(t, o,
+		signal.Signal{Kind: signal.ToolFailed, Server: "s", Summary: "hunter2 failed", Data: &signal.Step{Reason: "hunter2"}},
+		signal.Signal{Kind: signal.AppEvent, Server: "s", Params: json.RawMessage(`{"type":"t","summary":"hunter2","data":"hunter2"}`)},
+		signal.Signal{Kind: signal.AppEvent, Server: "s", Params: json.RawMessage(`{"type":1,"data":"hunter2"}`)},
+	)
+	for _, it := range m.items {
+		if raw, _ := json.Marshal(it.Envelope); strings.Contains(string(raw), "hunter2") {
+			t.Errorf("a secret is in %s", raw)
+		}
+	}
+	if strings.Contains(string(m.rejected[0].Raw), "hunter2") {
+		t.Error("a secret is in what was rejected")
+	}
+}
+
+func TestASlowBusHoldsBackOnlyItsSource(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		m.blocked = make(chan struct{})
+		b := New(Options{Bus: m, LaneSize: 4})
+		s := signal.Signal{Kind: signal.Problem, Server: "busy", Data: &signal.Fault{Code: "x"}}
+		full := false
+		taken := 0
+		for !full {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			err := b.Observe(ctx, s)
+			cancel()
+			if full = errors.Is(err, context.DeadlineExceeded); !full {
+				taken++
+			}
+			synctest.Wait()
+		}
+		if taken > 4+defaultBatch {
+			t.Errorf("%d signals were taken while nothing was published", taken)
+		}
+		s.Server = "quiet"
+		if err := b.Observe(t.Context(), s); err != nil {
+			t.Errorf("another server is held back: %v", err)
+		}
+		close(m.blocked)
+		if err := b.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if len(m.items) != taken+1 || b.Counts().Accepted != int64(taken+1) {
+			t.Errorf("%d of %d were published", len(m.items), taken+1)
+		}
+	})
+}
+
+func TestAFailingBusIsTriedAgainAndOrderIsKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		m.failures = 3
+		b := New(Options{Bus: m})
+		for i := range 600 {
+			s := signal.Signal{Kind: signal.AppEvent, Server: "app", Params: json.RawMessage(fmt.Sprintf(`{"type":"t","message_id":"m%d"}`, i))}
+			if err := b.Observe(t.Context(), s); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := b.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if len(m.items) != 600 {
+			t.Fatalf("%d events were published, want 600", len(m.items))
+		}
+		for i, it := range m.items {
+			if want := amp.MintID("app", fmt.Sprintf("m%d", i)); it.Envelope.Header.MessageID != want {
+				t.Fatalf("event %d has the id %s", i, it.Envelope.Header.MessageID)
+			}
+		}
+	})
+}
+
+func TestClosingGivesUpWhenItsTimeIsOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		m.blocked = make(chan struct{})
+		b := New(Options{Bus: m})
+		if err := b.Observe(t.Context(), signal.Signal{Kind: signal.Problem, Server: "s"}); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := b.Close(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Close returned %v", err)
+		}
+		if err := b.Observe(t.Context(), signal.Signal{Kind: signal.Problem, Server: "s"}); !errors.Is(err, ErrClosed) {
+			t.Errorf("Observe after Close returned %v", err)
+		}
+	})
+}

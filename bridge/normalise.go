@@ -1,0 +1,258 @@
+package bridge
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/aurorabot-dev/platform/amp"
+	"github.com/aurorabot-dev/platform/bridge/bus"
+	"github.com/aurorabot-dev/platform/mcpkit/signal"
+)
+
+// methods maps a kind to the header.method of its envelopes. A kind that is not
+// here is a defect and becomes mcp.error.
+var methods = map[signal.Kind]string{
+	signal.ServerStarted:           amp.MethodLifecycle,
+	signal.ServerStopping:          amp.MethodLifecycle,
+	signal.ServerStopped:           amp.MethodLifecycle,
+	signal.ServerCrashed:           amp.MethodLifecycle,
+	signal.ServerRestarting:        amp.MethodLifecycle,
+	signal.ServerPermanentlyFailed: amp.MethodLifecycle,
+	signal.CapabilityChanged:       amp.MethodCapability,
+	signal.PermissionRequested:     amp.MethodCall,
+	signal.PermissionResolved:      amp.MethodCall,
+	signal.CallStarted:             amp.MethodCall,
+	signal.ToolStarted:             amp.MethodCall,
+	signal.CallCompleted:           amp.MethodCall,
+	signal.CallFailed:              amp.MethodCall,
+	signal.AmbiguousCall:           amp.MethodCall,
+	signal.ToolCompleted:           amp.MethodToolResult,
+	signal.ToolFailed:              amp.MethodToolResult,
+	signal.ResourceRequested:       amp.MethodResource,
+	signal.ResourceObserved:        amp.MethodResource,
+	signal.Notification:            amp.MethodNotification,
+	signal.AppEvent:                amp.MethodEvent,
+	signal.Problem:                 amp.MethodError,
+}
+
+// journalOnly are the types that only record how something came about; a Brain
+// acts on all others.
+var journalOnly = map[string]bool{
+	string(signal.PermissionResolved): true,
+	string(signal.CallStarted):        true,
+	string(signal.ToolStarted):        true,
+	string(signal.CallCompleted):      true,
+	string(signal.CallFailed):         true,
+	string(signal.ResourceRequested):  true,
+}
+
+// route says where an envelope goes: the operator's word first, the exact type
+// before the longest prefix. A permission that nobody is asked for is a record.
+func (b *Bridge) route(env *amp.Envelope, data any) bus.Route {
+	typ := env.Payload.Type
+	if r, ok := b.o.Routes[typ]; ok {
+		return r
+	}
+	for prefix := typ; ; {
+		i := strings.LastIndexByte(prefix, '.')
+		if i < 0 {
+			break
+		}
+		prefix = prefix[:i]
+		if r, ok := b.o.Routes[prefix+".*"]; ok {
+			return r
+		}
+	}
+	if step, ok := data.(*signal.Step); journalOnly[typ] || ok && step.Decision != "ask" && typ == string(signal.PermissionRequested) {
+		return bus.Journal
+	}
+	return bus.Inbox
+}
+
+// source is the platform's word on who speaks.
+func (b *Bridge) source(s *signal.Signal) amp.Source {
+	if s.Server == "" {
+		return amp.Source{App: PlatformApp}
+	}
+	return amp.Source{App: s.Server, Instance: s.Instance}
+}
+
+// normalise makes the envelope of a signal, and for an app's event also returns
+// the id as the app gave it. An error says why the app's event is none.
+func (b *Bridge) normalise(s *signal.Signal) (env *amp.Envelope, id string, err error) {
+	method, known := methods[s.Kind]
+	if !known {
+		return b.envelope(s, amp.MethodError, string(signal.Problem), fmt.Sprintf("unknown signal %q", s.Kind), nil), "", nil
+	}
+	switch s.Kind {
+	case signal.AppEvent:
+		return b.appEvent(s)
+	case signal.Notification:
+		typ := "mcp.notification." + typeOf(s.Method)
+		summary := s.Summary
+		if summary == "" {
+			summary = s.Method + " from " + s.Server
+		}
+		return b.envelope(s, method, typ, summary, notification{s.Method, rawJSON(s.Params)}), "", nil
+	}
+	return b.envelope(s, method, string(s.Kind), s.Summary, s.Data), "", nil
+}
+
+// notification is the data of mcp.notification.* envelopes.
+type notification struct {
+	Method string          `json:"method"`
+	Params json.RawMessage `json:"params,omitempty"`
+}
+
+// envelope makes a platform envelope; its id is given by the bus.
+func (b *Bridge) envelope(s *signal.Signal, method, typ, summary string, data any) *amp.Envelope {
+	at := s.Time
+	if at.IsZero() {
+		at = time.Now()
+	}
+	env := &amp.Envelope{
+		Header: amp.Header{
+			Protocol: amp.Protocol, Method: method, Timestamp: amp.Timestamp{Time: at},
+			Source: b.source(s), CorrelationID: s.CallID,
+		},
+		Payload: amp.Payload{Type: typ, Summary: b.summary(summary)},
+	}
+	if data != nil {
+		raw, err := json.Marshal(data)
+		if err != nil { // a RawMessage that is no JSON
+			raw, _ = json.Marshal(fmt.Sprintf("data could not be written: %v", err))
+		}
+		env.Payload.Data = b.bound(raw)
+	}
+	return env
+}
+
+// appEvent makes the envelope of an aurora/event in either form, a full
+// envelope or bare params. Only the payload and the id are the app's word. The
+// id is returned as the app gave it, even of a malformed event if it can be made
+// out, so that the app can be answered.
+func (b *Bridge) appEvent(s *signal.Signal) (*amp.Envelope, string, error) {
+	event, err := amp.ParseEvent(s.Params)
+	if err != nil {
+		return nil, claimedID(s.Params), err
+	}
+	if amp.Reserved(event.Type) {
+		return nil, event.ID(), fmt.Errorf("type: %q belongs to the platform", event.Type)
+	}
+	env := b.envelope(s, amp.MethodEvent, event.Type, event.Summary, nil)
+	env.Header.MessageID = amp.MintID(s.Server, event.ID())
+	env.Payload.SessionID, env.Payload.ExpireAt = event.SessionID, event.ExpireAt
+	env.Payload.Data = b.bound(event.Data)
+	return env, event.ID(), nil
+}
+
+// claimedID finds the id in the params of a malformed event, or returns "".
+func claimedID(params json.RawMessage) string {
+	var p struct {
+		Header struct {
+			MessageID any `json:"message_id"`
+		} `json:"header"`
+		MessageID any `json:"message_id"`
+		Key       any `json:"idempotency_key"`
+	}
+	_ = json.Unmarshal(params, &p) // what can be read is enough
+	for _, id := range []any{p.MessageID, p.Header.MessageID, p.Key} {
+		if s, ok := id.(string); ok && s != "" {
+			return s
+		}
+	}
+	return ""
+}
+
+const (
+	maxSummary = 500
+	maxPreview = 2000
+)
+
+// summary makes one bounded line without secrets.
+func (b *Bridge) summary(s string) string {
+	s = strings.Join(strings.Fields(strings.ToValidUTF8(s, "\uFFFD")), " ")
+	return cut(b.o.RedactText(s), maxSummary)
+}
+
+// oversized is what stands in for data that is too large for an envelope.
+type oversized struct {
+	Truncated bool   `json:"truncated"`
+	Size      int    `json:"size"`
+	Preview   string `json:"preview"`
+	Artifact  any    `json:"artifact,omitempty"`
+}
+
+// bound takes secrets out of data and moves it to the store if it is too large.
+func (b *Bridge) bound(data json.RawMessage) json.RawMessage {
+	if len(data) == 0 {
+		return nil
+	}
+	data = b.o.Redact(data)
+	if len(data) <= b.o.MaxData {
+		return data
+	}
+	o := oversized{Truncated: true, Size: len(data), Preview: cut(strings.ToValidUTF8(string(data[:min(len(data), maxPreview+utf8.UTFMax)]), "\uFFFD"), maxPreview)}
+	if b.o.Store != nil {
+		ref, err := b.o.Store.Put(b.ctx, data, "application/json")
+		if err != nil {
+			b.o.Logger.Error("keeping large data failed", "size", len(data), "error", err)
+		} else {
+			o.Artifact = ref
+		}
+	}
+	raw, err := json.Marshal(o)
+	if err != nil {
+		return nil
+	}
+	return raw
+}
+
+// cut shortens s to at most n bytes at a rune's edge.
+func cut(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n] + "…"
+}
+
+// typeOf turns a JSON-RPC method into the tail of a dotted type:
+// "notifications/resources/updated" becomes "resources.updated".
+func typeOf(method string) string {
+	method = strings.TrimPrefix(method, "notifications/")
+	clean := strings.Map(func(r rune) rune {
+		switch {
+		case r == '/' || r == ':':
+			return '.'
+		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '_', r == '-', r == '.':
+			return r
+		}
+		return '-'
+	}, method)
+	clean = strings.Join(strings.FieldsFunc(clean, func(r rune) bool { return r == '.' }), ".")
+	if clean == "" {
+		return "unnamed"
+	}
+	return cut(clean, 100)
+}
+
+// rawJSON returns b if it is JSON, else b as a JSON string, else nil.
+func rawJSON(b []byte) json.RawMessage {
+	if len(b) == 0 {
+		return nil
+	}
+	if json.Valid(b) {
+		return b
+	}
+	quoted, err := json.Marshal(strings.ToValidUTF8(string(b), "\uFFFD"))
+	if err != nil {
+		return nil
+	}
+	return quoted
+}
