@@ -1,0 +1,45 @@
+package serverkit
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// childAttr puts a child into its own group and has the kernel kill it when the
+// thread that forked it ends, which for [forks] is when the platform does.
+func childAttr() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+}
+
+// awaitExit returns when cmd's process has ended, and leaves it to be reaped:
+// until then neither its number nor its group's can pass to another.
+func awaitExit(cmd *exec.Cmd) {
+	pid := cmd.Process.Pid
+	ended := func(options int) bool {
+		for {
+			var info unix.Siginfo
+			err := unix.Waitid(unix.P_PID, pid, &info, unix.WEXITED|unix.WNOWAIT|options, nil)
+			if errors.Is(err, unix.EINTR) {
+				continue
+			}
+			// Without WNOHANG it returns at the end; with it, signo tells.
+			return err != nil || info.Signo != 0
+		}
+	}
+	// A pidfd is readable once the process has ended, so the runtime's poller
+	// can wait for it and no thread has to sleep in the kernel.
+	if fd, err := unix.PidfdOpen(pid, unix.PIDFD_NONBLOCK); err == nil {
+		f := os.NewFile(uintptr(fd), "pidfd")
+		defer f.Close()
+		if conn, err := f.SyscallConn(); err == nil {
+			if conn.Read(func(uintptr) bool { return ended(unix.WNOHANG) }) == nil {
+				return
+			}
+		}
+	}
+	ended(0)
+}

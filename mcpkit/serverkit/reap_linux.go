@@ -1,0 +1,99 @@
+package serverkit
+
+import (
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// reapPause gathers the deaths of a moment into one look at /proc.
+const reapPause = 200 * time.Millisecond
+
+// reaper makes this process the parent of all orphans among its descendants,
+// and reaps them. See Options.AdoptOrphans for what counts as an orphan.
+type reaper struct {
+	forks *forks
+	stop  chan struct{}
+	done  chan struct{}
+}
+
+func newReaper(forks *forks) (*reaper, error) {
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		return nil, os.NewSyscallError("prctl", err)
+	}
+	r := &reaper{forks: forks, stop: make(chan struct{}), done: make(chan struct{})}
+	go r.run()
+	return r, nil
+}
+
+func (r *reaper) run() {
+	defer close(r.done)
+	deaths := make(chan os.Signal, 1)
+	signal.Notify(deaths, syscall.SIGCHLD)
+	defer signal.Stop(deaths)
+	for {
+		select {
+		case <-deaths:
+		case <-r.stop:
+			return
+		}
+		select {
+		case <-time.After(reapPause):
+		case <-r.stop:
+			return
+		}
+		if anyEnded() {
+			r.reap()
+		}
+	}
+}
+
+// anyEnded reports whether some child waits to be reaped, without a look at
+// /proc.
+func anyEnded() bool {
+	var info unix.Siginfo
+	err := unix.Waitid(unix.P_ALL, 0, &info, unix.WEXITED|unix.WNOWAIT|unix.WNOHANG, nil)
+	return err == nil && info.Signo != 0
+}
+
+// reap reaps the orphans that have ended and returns those that live. Orphans
+// are our children that neither we nor os/exec started: those in a group other
+// than ours that no server leads.
+func (r *reaper) reap() (living []member) {
+	self, group := os.Getpid(), syscall.Getpgrp()
+	r.forks.do(func() {
+		for _, m := range scan("") {
+			switch {
+			case m.ppid != self || m.pgrp == group || r.forks.known[m.pid]:
+			case m.zombie:
+				syscall.Wait4(m.pid, nil, syscall.WNOHANG, nil)
+			default:
+				living = append(living, m)
+			}
+		}
+	})
+	return living
+}
+
+// close kills and reaps the orphans that are left. Call it when all servers
+// have ended.
+func (r *reaper) close() {
+	if r == nil {
+		return
+	}
+	close(r.stop)
+	<-r.done
+	for range 100 {
+		living := r.reap()
+		if len(living) == 0 {
+			return
+		}
+		for _, m := range living {
+			m.signal(syscall.SIGKILL)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}

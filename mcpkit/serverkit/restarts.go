@@ -1,0 +1,42 @@
+package serverkit
+
+import (
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+)
+
+// restarts decides what follows a crash. It holds no clock and no process.
+type restarts struct {
+	policy  RestartPolicy
+	crashes int // in a row
+	delays  *backoff.ExponentialBackOff
+}
+
+// jitter spreads delays by this share to either side, so that servers which
+// fell together do not rise together.
+const jitter = 0.2
+
+func newRestarts(p RestartPolicy) *restarts {
+	return &restarts{policy: p, delays: &backoff.ExponentialBackOff{
+		InitialInterval:     p.Base,
+		RandomizationFactor: jitter,
+		Multiplier:          2,
+		MaxInterval:         p.Cap,
+	}}
+}
+
+// crashed counts a crash of an instance that had been ready for healthy. It
+// returns how long to wait before the next start, or again=false if there is
+// none.
+func (r *restarts) crashed(healthy time.Duration) (delay time.Duration, again bool) {
+	if healthy >= r.policy.StableAfter {
+		r.crashes = 0
+		r.delays.Reset()
+	}
+	r.crashes++
+	if r.policy.Never || r.crashes > r.policy.Max {
+		return 0, false
+	}
+	return min(r.delays.NextBackOff(), r.policy.Cap), true
+}

@@ -1,0 +1,553 @@
+package serverkit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/aurorabot-dev/platform/mcpkit/fault"
+	"github.com/aurorabot-dev/platform/mcpkit/signal"
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// attachGrace is how long Attach may take to return once its context is
+	// done; then its pipes are closed under it.
+	attachGrace = time.Second
+
+	tailLines  = 20 // of stderr, in Exit and signals
+	quoteLines = 3  // of stderr, in the sentence about a failed start
+)
+
+// server is one name's life: a goroutine, run, owns its processes one after the
+// other and looks at what is wanted of it between and during them.
+type server struct {
+	kit    *Kit
+	name   string
+	log    *slog.Logger
+	stderr *stderrLog
+
+	mu      sync.Mutex
+	want    want
+	st      Status        // all but what status adds
+	sess    Session       // nil unless ready
+	up      time.Time     // when the running process was spawned
+	gen     int           // the latest generation whose outcome is known
+	outcome error         // of that generation
+	moved   chan struct{} // closed and replaced whenever a field above changes
+}
+
+// want is what was last asked of a server. A new request replaces it whole.
+type want struct {
+	spec  Spec
+	up    bool
+	gone  bool          // to be forgotten once down
+	cause string        // why the one before had to end
+	gen   int           // counts the requests
+	over  chan struct{} // closed when this want is replaced
+}
+
+func (k *Kit) newServer(spec Spec) *server {
+	log := k.log.With("server", spec.Name)
+	var file *rotatedFile
+	path := ""
+	if k.opt.LogDir != "" {
+		path = logPath(k.opt.LogDir, spec.Name)
+		file = &rotatedFile{path: path, max: k.opt.LogSize, backups: k.opt.LogBackups, log: log}
+	}
+	s := &server{
+		kit: k, name: spec.Name, log: log,
+		stderr: newStderrLog(file, k.opt.Redact, k.now),
+		want:   want{spec: spec, up: !spec.Disabled, cause: causeDisabled, gen: 1, over: make(chan struct{})},
+		st:     Status{Name: spec.Name, Phase: Starting, Since: k.now(), LogPath: path},
+		moved:  make(chan struct{}),
+	}
+	s.describe(spec)
+	return s
+}
+
+// describe takes over into the status what it shows of spec.
+func (s *server) describe(spec Spec) {
+	s.stderr.forget(spec.Secrets)
+	s.st.Dir, s.st.Command = spec.Dir, s.presentable(spec.Command)
+}
+
+func (s *server) presentable(argv []string) []string {
+	out := make([]string, len(argv))
+	for i, arg := range argv {
+		out[i] = s.stderr.clean([]byte(arg), 0)
+	}
+	return out
+}
+
+// ---- what is wanted
+
+func (s *server) wanted() want {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.want
+}
+
+func (s *server) generation() int { return s.wanted().gen }
+
+// replace makes w, edited from the present want, the present want. The caller
+// holds mu.
+func (s *server) replace(w want) {
+	close(s.want.over)
+	w.gen, w.over = w.gen+1, make(chan struct{})
+	s.want = w
+}
+
+// apply takes over a spec unless it is the one already wanted.
+func (s *server) apply(spec Spec) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	w := s.want
+	if !w.gone && w.spec.Equal(spec) {
+		return
+	}
+	w.spec, w.up, w.gone, w.cause = spec, !spec.Disabled, false, causeChanged
+	if spec.Disabled {
+		w.cause = causeDisabled
+	}
+	s.replace(w)
+}
+
+// remove takes the server down for good.
+func (s *server) remove(cause string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	w := s.want
+	if w.gone {
+		return
+	}
+	w.up, w.gone, w.cause = false, true, cause
+	s.replace(w)
+}
+
+// change lets edit change the want, unless it returns false. It returns the
+// generation whose outcome tells how it went.
+func (s *server) change(edit func(*want, Phase) bool) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	w := s.want
+	if w.gone {
+		return 0, ErrUnknownServer
+	}
+	if edit(&w, s.st.Phase) {
+		s.replace(w)
+	}
+	return s.want.gen, nil
+}
+
+// settled waits for the outcome of a generation and returns it.
+func (s *server) settled(ctx context.Context, gen int) error {
+	for {
+		s.mu.Lock()
+		known, outcome, current, moved := s.gen, s.outcome, s.want.gen, s.moved
+		s.mu.Unlock()
+		switch {
+		case known == gen:
+			return outcome
+		case known > gen, current > gen:
+			return ErrSuperseded
+		}
+		select {
+		case <-moved:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// ---- what is
+
+// move changes the status by edit and wakes who waits for a change.
+func (s *server) move(edit func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	edit()
+	close(s.moved)
+	s.moved = make(chan struct{})
+}
+
+// enter begins a phase.
+func (s *server) enter(p Phase) {
+	s.move(func() { s.st.Phase, s.st.Since = p, s.kit.now() })
+}
+
+// settle notes the outcome of w, so far.
+func (s *server) settle(w want, outcome error) {
+	s.move(func() { s.gen, s.outcome = w.gen, outcome })
+}
+
+func (s *server) status() Status {
+	s.mu.Lock()
+	st, sess, now := s.st, s.sess, s.kit.now()
+	if st.PID != 0 {
+		st.Uptime = now.Sub(s.up)
+	}
+	if st.Phase == Ready && now.Sub(st.Since) >= s.want.spec.Restart.StableAfter {
+		st.Crashes = 0
+	}
+	s.mu.Unlock()
+	if sess != nil {
+		st.Session = sess.Info()
+	}
+	return st
+}
+
+// ---- its life
+
+// run is the server's life, until it is removed.
+func (s *server) run() {
+	for {
+		w := s.wanted()
+		switch {
+		case w.gone:
+			if s.kit.leave(s) {
+				s.settle(w, nil)
+				return
+			}
+		case !w.up:
+			s.rest(w)
+		default:
+			s.serve(w)
+		}
+	}
+}
+
+// rest keeps the server down while w is wanted.
+func (s *server) rest(w want) {
+	phase := Stopped
+	if w.spec.Disabled {
+		phase = Disabled
+	}
+	s.enter(phase)
+	s.move(func() { s.describe(w.spec); s.st.Crashes = 0 })
+	s.settle(w, nil)
+	<-w.over
+}
+
+// serve runs one process after the other while w is wanted, or until it has
+// crashed too often; then it waits for another want.
+func (s *server) serve(w want) {
+	policy := newRestarts(w.spec.Restart)
+	probe := true
+	s.move(func() { s.describe(w.spec); s.st.Crashes = 0 })
+	for {
+		s.enter(Starting)
+		if !s.kit.admit(s, w.over) {
+			s.calledOff()
+			return
+		}
+		end := s.instance(w, Instance{Name: s.name, Crashes: policy.crashes, Probe: probe})
+		if end.told {
+			return
+		}
+		if probe && errors.Is(end.err, ErrRespawn) {
+			probe = false
+			s.log.Info("the server did not survive the first attempt to speak to it; spawning it once more", "err", end.err)
+			continue
+		}
+		delay, again := policy.crashed(end.healthy)
+		s.crashed(w, end, policy.crashes)
+		if !again {
+			reason := fmt.Sprintf("crash %d in a row; the last: %s", policy.crashes, end.exit.Reason)
+			if w.spec.Restart.Never {
+				reason = "restarts are off; " + end.exit.Reason
+			}
+			s.enter(Failed)
+			s.emit(signal.ServerPermanentlyFailed, end.lifecycle(policy.crashes, reason))
+			<-w.over
+			return
+		}
+		select {
+		case <-w.over:
+			s.calledOff()
+			return
+		default:
+		}
+		s.enter(Backoff)
+		l := end.lifecycle(policy.crashes, end.exit.Reason)
+		l.BackoffMS = delay.Milliseconds()
+		s.emit(signal.ServerRestarting, l)
+		select {
+		case <-s.kit.after(delay):
+		case <-w.over:
+			s.calledOff()
+			return
+		}
+	}
+}
+
+// calledOff tells that a start that had been announced, or waited for its turn,
+// does not come.
+func (s *server) calledOff() {
+	if w := s.wanted(); !w.up {
+		s.emit(signal.ServerStopped, &signal.Lifecycle{Cause: w.cause, Reason: asked[w.cause]})
+	}
+}
+
+// crashed records an end that nobody asked for.
+func (s *server) crashed(w want, e ending, crashes int) {
+	s.move(func() {
+		s.st.LastExit, s.st.Crashes = &e.exit, crashes
+		s.gen, s.outcome = w.gen, errors.New(e.exit.Reason)
+	})
+	s.emit(signal.ServerCrashed, e.lifecycle(crashes, e.exit.Reason))
+}
+
+// ending is how an instance ended.
+type ending struct {
+	told    bool // it was told to end
+	pid     int
+	exit    Exit
+	healthy time.Duration // for how long it was ready
+	err     error         // of Attach or the session
+}
+
+func (e ending) lifecycle(crashes int, reason string) *signal.Lifecycle {
+	return &signal.Lifecycle{
+		PID: e.pid, Attempt: crashes, Cause: e.exit.Cause, Reason: reason,
+		ExitCode: e.exit.Code, ExitSignal: e.exit.Signal, Stderr: e.exit.Stderr,
+		UptimeMS: e.exit.Uptime.Milliseconds(),
+	}
+}
+
+// causeTold stands for the cause of the want that replaced the present one.
+const causeTold = "told"
+
+// instance runs one process from spawn to the end of all its descendants.
+func (s *server) instance(w want, in Instance) ending {
+	k := s.kit
+	s.move(func() { s.st.Starts++; in.Number = s.st.Starts })
+	mark := s.stderr.mark()
+	s.stderr.note("start %d", in.Number)
+	p, argv, err := k.spawn(w.spec, k.token(), s.stderr)
+	if err != nil {
+		return ending{exit: Exit{Cause: causeSpawnFailed, Reason: err.Error(), Time: k.now()}, err: err}
+	}
+	in.PID = p.pid()
+	s.move(func() { s.st.PID, s.up, s.st.Command = in.PID, p.spawned, s.presentable(argv) })
+	s.log.Debug("spawned", "pid", in.PID, "start", in.Number)
+
+	sess, cause, err := s.attach(w, in, p)
+	e := ending{pid: in.PID, err: err}
+	kind := stopGently
+	ready := cause == "" && err == nil
+	switch {
+	case ready:
+		since := k.now()
+		s.ready(w, sess, in, since.Sub(p.spawned))
+		cause, e.err = s.watch(w, sess, p)
+		e.healthy = k.now().Sub(since)
+	case cause != "": // given up
+	case errors.Is(err, ErrRespawn):
+		cause, kind = causeProtocol, stopNow
+	default:
+		cause = s.causeOf(w, p, causeProtocol)
+	}
+	switch cause {
+	case causeHung:
+		kind = stopNow
+	case causeExit:
+		kind = stopDead
+	}
+
+	e.told = cause == causeTold
+	why := fault.New(fault.ServerCrashed, "server %s ended with the call in flight", s.name).Retry().Unknown()
+	if e.told {
+		next := s.wanted()
+		cause, why = next.cause, toldFault(s.name, next)
+		s.emit(signal.ServerStopping, &signal.Lifecycle{PID: e.pid, Cause: cause, Reason: asked[cause]})
+	} else if in.Crashes > 0 {
+		why.Code = fault.ServerUnstable
+	}
+	s.enter(Stopping)
+	state := p.end(sess, why, kind, w.spec.Stop, k.hurry)
+	k.guard.del(e.pid)
+
+	e.exit = s.exit(cause, e, state, p, ready, w.spec.StartTimeout, s.stderr.since(mark, tailLines))
+	s.stderr.note("pid %d ended: %s", e.pid, e.exit.Reason)
+	s.move(func() { s.st.PID, s.sess, s.st.LastExit = 0, nil, &e.exit })
+	if e.told {
+		s.emit(signal.ServerStopped, e.lifecycle(0, e.exit.Reason))
+		if next := s.wanted(); next.up {
+			s.emit(signal.ServerRestarting, &signal.Lifecycle{Cause: next.cause, Reason: asked[next.cause]})
+		}
+	}
+	return e
+}
+
+// toldFault is what calls in flight fail with when next replaces a want.
+func toldFault(name string, next want) *fault.Error {
+	if next.up {
+		return fault.New(fault.ServerRestarted, "server %s is being restarted: %s", name, asked[next.cause]).Retry().Unknown()
+	}
+	return fault.New(fault.ServerStopped, "server %s is being stopped: %s", name, asked[next.cause]).Unknown()
+}
+
+// attach makes the session. It returns a cause if it gave up before Attach had
+// returned; a session that comes along with a cause came too late.
+func (s *server) attach(w want, in Instance, p *process) (sess Session, cause string, err error) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	type result struct {
+		sess Session
+		err  error
+	}
+	attached := make(chan result, 1)
+	go func() {
+		sess, err := s.kit.opt.Attach(ctx, in, p.pipes)
+		if sess == nil && err == nil {
+			err = errors.New("no session was made")
+		}
+		attached <- result{sess, err}
+	}()
+	deadline := time.NewTimer(w.spec.StartTimeout)
+	defer deadline.Stop()
+	exited, over := p.exited, w.over
+	var drained, force <-chan time.Time
+	giveUp := func(why string) {
+		if cause == "" {
+			cause, force = why, time.After(attachGrace)
+			cancel()
+		}
+	}
+	for {
+		select {
+		case r := <-attached:
+			return r.sess, cause, r.err
+		case <-deadline.C:
+			giveUp(causeStartTimeout)
+		case <-over:
+			over = nil
+			giveUp(causeTold)
+		case <-exited: // Attach sees the end of stdout, unless a grandchild holds it
+			exited, drained = nil, time.After(drainWait)
+		case <-drained:
+			giveUp(causeExit)
+		case <-force:
+			p.closePipes()
+		}
+	}
+}
+
+// watch waits for the end of a ready instance and returns its cause.
+func (s *server) watch(w want, sess Session, p *process) (cause string, err error) {
+	select {
+	case <-w.over:
+		return causeTold, nil
+	case <-p.exited:
+		// Answers written just before the exit are still in the pipe.
+		select {
+		case <-sess.Done():
+		case <-time.After(drainWait):
+		}
+		return causeExit, nil
+	case <-sess.Done():
+		if err = sess.Err(); errors.Is(err, ErrHung) {
+			return causeHung, err
+		}
+		return s.causeOf(w, p, causeProtocol), err
+	}
+}
+
+// causeOf is exit if the process ends by itself within a grace, told if it is
+// told to end meanwhile, and otherwise the given cause.
+func (s *server) causeOf(w want, p *process, otherwise string) string {
+	if p.wait(exitGrace, w.over) {
+		return causeExit
+	}
+	select {
+	case <-w.over:
+		return causeTold
+	default:
+		return otherwise
+	}
+}
+
+func (s *server) ready(w want, sess Session, in Instance, took time.Duration) {
+	info := sess.Info()
+	s.enter(Ready)
+	s.move(func() { s.sess, s.gen, s.outcome = sess, w.gen, nil })
+	s.emit(signal.ServerStarted, &signal.Lifecycle{
+		PID: in.PID, Attempt: in.Crashes, StartMS: took.Milliseconds(),
+		ProtocolVersion: info.ProtocolVersion, ServerName: info.ServerName, ServerVersion: info.ServerVersion, Tools: info.Tools,
+	})
+}
+
+// exit says how an instance ended.
+func (s *server) exit(cause string, e ending, state *os.ProcessState, p *process, ready bool, limit time.Duration, tail []string) Exit {
+	x := Exit{Cause: cause, Stderr: tail, Time: s.kit.now()}
+	x.Uptime = x.Time.Sub(p.spawned)
+	how := "its exit is unknown"
+	if state != nil {
+		if status, ok := state.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+			x.Signal = unix.SignalName(status.Signal())
+			how = "ended by " + x.Signal
+		} else {
+			code := state.ExitCode()
+			x.Code = &code
+			how = fmt.Sprintf("exited with code %d", code)
+		}
+	}
+	switch cause {
+	case causeExit:
+		if x.Signal != "" {
+			x.Cause = causeSignal
+		}
+		x.Reason = how
+		if !ready {
+			x.Reason += " before it was ready"
+		}
+	case causeStartTimeout:
+		x.Reason = fmt.Sprintf("was not ready within %v", limit)
+	case causeHung, causeProtocol:
+		x.Reason = "the session ended"
+		if !ready {
+			x.Reason = "could not be initialized"
+		}
+		if e.err != nil {
+			x.Reason += ": " + e.err.Error()
+		}
+	default:
+		x.Reason = asked[cause]
+	}
+	if !e.told && !ready {
+		quote := x.Stderr[max(0, len(x.Stderr)-quoteLines):]
+		x.Reason += fmt.Sprintf("; stderr ends: %q", strings.Join(quote, "\n"))
+	}
+	return x
+}
+
+// levels at which signals are logged; the rest is Info.
+var levels = map[signal.Kind]slog.Level{
+	signal.ServerCrashed:           slog.LevelWarn,
+	signal.ServerPermanentlyFailed: slog.LevelError,
+}
+
+// emit tells the sink, and the log, what happened.
+func (s *server) emit(kind signal.Kind, l *signal.Lifecycle) {
+	what := strings.ReplaceAll(strings.TrimPrefix(string(kind), "lifecycle."), "_", " ")
+	summary := s.name + " " + what
+	if l.Reason != "" {
+		summary += ": " + l.Reason
+	}
+	s.log.Log(context.Background(), levels[kind], "server "+what, "pid", l.PID, "cause", l.Cause, "reason", l.Reason)
+	s.mu.Lock()
+	instance := fmt.Sprint(s.st.Starts)
+	s.mu.Unlock()
+	if !s.kit.emitter.emit(signal.Signal{
+		Kind: kind, Server: s.name, Instance: instance, Time: s.kit.now(), Summary: summary, Data: l,
+	}, s.kit.hurry) {
+		s.log.Error("a lifecycle signal was dropped: the sink takes none and there is no time", "kind", string(kind))
+	}
+}
