@@ -1,0 +1,115 @@
+package client
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+)
+
+// EraInitialize is the era of a server that is to be greeted with initialize
+// at once, because it does not stand the probe for the newer one.
+const EraInitialize = "initialize"
+
+// Eras remembers which servers to spare the probe. An empty era means that
+// nothing is known. It is safe for concurrent use.
+type Eras interface {
+	Get(server string) string
+	Set(server, era string) error
+}
+
+// NewEras remembers for the life of the process.
+func NewEras() Eras { return &eras{known: map[string]string{}} }
+
+// OpenEras remembers in the file at path, a JSON object from server to era with
+// mode 0600, which is made when there is something to remember. A file that
+// cannot be read as one is an error.
+func OpenEras(path string) (Eras, error) {
+	e := &eras{path: path, known: map[string]string{}}
+	b, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return e, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading protocol eras: %w", err)
+	}
+	if err := json.Unmarshal(b, &e.known); err != nil {
+		return nil, fmt.Errorf("reading protocol eras from %s: %w", path, err)
+	}
+	if e.known == nil { // the file says null
+		e.known = map[string]string{}
+	}
+	return e, nil
+}
+
+type eras struct {
+	path  string // empty: in memory alone
+	mu    sync.Mutex
+	known map[string]string
+}
+
+func (e *eras) Get(server string) string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.known[server]
+}
+
+// Set writes the file under the lock: it is small, and written once per server.
+func (e *eras) Set(server, era string) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.known[server] == era {
+		return nil
+	}
+	if era == "" {
+		delete(e.known, server)
+	} else {
+		e.known[server] = era
+	}
+	if e.path == "" {
+		return nil
+	}
+	b, err := json.MarshalIndent(e.known, "", "\t")
+	if err == nil {
+		err = replace(e.path, append(b, '\n'))
+	}
+	if err != nil {
+		return fmt.Errorf("writing protocol eras: %w", err)
+	}
+	return nil
+}
+
+// replace puts a file with the content b in the place of path, whole or not at all.
+func replace(path string, b []byte) (err error) {
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*") // 0600
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			os.Remove(f.Name())
+		}
+	}()
+	_, err = f.Write(b)
+	if err == nil {
+		err = f.Sync()
+	}
+	if e := f.Close(); err == nil {
+		err = e
+	}
+	if err != nil {
+		return err
+	}
+	if err = os.Rename(f.Name(), path); err != nil {
+		return err
+	}
+	dir, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	return dir.Sync()
+}

@@ -1,0 +1,330 @@
+package client
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/aurorabot-dev/platform/mcpkit/catalog"
+	"github.com/aurorabot-dev/platform/mcpkit/client/internal/jsonline"
+	"github.com/aurorabot-dev/platform/mcpkit/fault"
+	"github.com/aurorabot-dev/platform/mcpkit/signal"
+)
+
+const (
+	maxToolName = 1 << 10 // bytes; names are exported in 64 whatever they are
+	maxToolSize = 1 << 20 // bytes of one tool's JSON
+)
+
+// list is one of the lists that a server may offer.
+type list struct {
+	name    string // in signal.Capability, and the member of the result
+	method  string
+	key     string // the member that tells items apart
+	changed string // the notification
+}
+
+const (
+	tools = iota
+	resources
+	prompts
+)
+
+var allLists = [...]list{
+	tools:     {"tools", "tools/list", "name", "notifications/tools/list_changed"},
+	resources: {"resources", "resources/list", "uri", "notifications/resources/list_changed"},
+	prompts:   {"prompts", "prompts/list", "name", "notifications/prompts/list_changed"},
+}
+
+type digest = [sha256.Size]byte
+
+// lists is what a session knows of its server's lists.
+type lists struct {
+	wake chan struct{} // capacity 1: something is dirty
+
+	mu    sync.Mutex
+	kept  [len(allLists)]bool              // the server offers it
+	dirty [len(allLists)]bool              // it may have changed
+	sums  [len(allLists)]map[string]digest // by key; nil: never read
+	tools []*catalog.Tool                  // in the server's order
+	err   error                            // of the last reading of tools
+}
+
+// keep takes up the lists that the server offers, and only those.
+func (l *lists) keep(c *mcp.ServerCapabilities) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.kept = [...]bool{tools: c.Tools != nil, resources: c.Resources != nil, prompts: c.Prompts != nil}
+}
+
+// changed marks the list that the notification method tells of. It reports
+// false where that is none, or not offered.
+func (l *lists) changed(method string) bool {
+	i := slices.IndexFunc(allLists[:], func(x list) bool { return x.changed == method })
+	if i < 0 {
+		return false
+	}
+	l.mu.Lock()
+	kept := l.kept[i]
+	l.dirty[i] = l.dirty[i] || kept
+	l.mu.Unlock()
+	if kept {
+		l.poke()
+	}
+	return kept
+}
+
+func (l *lists) poke() {
+	select {
+	case l.wake <- struct{}{}:
+	default:
+	}
+}
+
+// allDirty marks every list.
+func (l *lists) allDirty() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.dirty = l.kept
+}
+
+// takeDirty is which lists are to be read again; they count as clean.
+func (l *lists) takeDirty() (d [len(allLists)]bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	d, l.dirty = l.dirty, d
+	return d
+}
+
+type listState struct {
+	tools []*catalog.Tool
+	sums  map[string]digest
+	err   error
+}
+
+func (l *lists) state() listState {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return listState{l.tools, l.sums[tools], l.err}
+}
+
+func (l *lists) offers(i int) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.kept[i]
+}
+
+// readTools reads the list of tools and takes it over. A list that cannot be
+// read leaves the one before in place: the error is in the session's Info.
+func (s *Session) readTools(ctx context.Context) {
+	if !s.lists.offers(tools) {
+		return
+	}
+	raws, err := s.walk(ctx, allLists[tools].method, allLists[tools].name)
+	if err != nil {
+		s.lists.mu.Lock()
+		s.lists.err = err
+		s.lists.mu.Unlock()
+		s.log.Warn("the tools of the server cannot be listed", "error", err)
+		return
+	}
+	list := make([]*catalog.Tool, 0, len(raws))
+	sums := make(map[string]digest, len(raws))
+	for _, raw := range raws {
+		t, reason := decodeTool(raw)
+		if t != nil {
+			if _, twice := sums[t.Source.OriginalName]; twice {
+				t, reason = nil, "its name is taken by an earlier tool"
+			}
+		}
+		if t == nil {
+			s.report(problemTool, "a tool was left out: "+reason, raw)
+			continue
+		}
+		t.Source.Kind, t.Source.Server, t.Alias = "mcp", s.server, s.alias
+		t.Name = t.ID().Canonical()
+		list = append(list, t)
+		sums[t.Source.OriginalName] = sha256.Sum256(raw)
+	}
+	s.lists.mu.Lock()
+	s.lists.tools, s.lists.err = list, nil
+	s.lists.mu.Unlock()
+	s.compare(tools, sums)
+}
+
+// decodeTool is the tool that raw holds. Only what a tool cannot do without is
+// asked of it; it says what that is where it fails. Schemas are kept as sent.
+func decodeTool(raw json.RawMessage) (t *catalog.Tool, reason string) {
+	if len(raw) > maxToolSize {
+		return nil, fmt.Sprintf("it has %d bytes", len(raw))
+	}
+	t = &catalog.Tool{Raw: raw}
+	present := func(v []byte) json.RawMessage {
+		if string(v) == "null" {
+			return nil
+		}
+		return v
+	}
+	if !jsonline.Members(raw, func(name, value []byte) bool {
+		switch string(name) {
+		case "name":
+			t.Source.OriginalName = ""
+			json.Unmarshal(value, &t.Source.OriginalName) // what is no string is no name
+		case "title":
+			json.Unmarshal(value, &t.Title) // what is no string says nothing
+		case "description":
+			json.Unmarshal(value, &t.Description)
+		case "inputSchema":
+			t.InputSchema = value
+		case "outputSchema":
+			t.OutputSchema = present(value)
+		case "annotations":
+			t.Annotations = present(value)
+		}
+		return true
+	}) {
+		return nil, "it is no object"
+	}
+	switch n := len(t.Source.OriginalName); {
+	case n == 0:
+		return nil, "it has no name"
+	case n > maxToolName:
+		return nil, fmt.Sprintf("its name has %d bytes", n)
+	}
+	return t, ""
+}
+
+// walk reads all pages of a list, within limits. When one is reached, time is
+// up, or a later page fails, it reports that and keeps what it has.
+func (s *Session) walk(ctx context.Context, method, member string) (items []json.RawMessage, _ error) {
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.ListTimeout)
+	defer cancel()
+	guard := func(format string, args ...any) {
+		s.report(problemList, method+": "+fmt.Sprintf(format, args...), nil)
+	}
+	cursors := map[string]bool{}
+	size := 0
+	m := message{method: method}
+	for page := 1; ; page++ {
+		res, err := s.request(ctx, m)
+		switch {
+		case err != nil && page > 1 && (err.Code == fault.Protocol || ctx.Err() != nil):
+			guard("no more after %d pages: %v", page-1, err)
+			return items, nil
+		case err != nil:
+			return nil, err
+		}
+		if !jsonline.Elements(jsonline.Get(res, member), func(v []byte) { items = append(items, v) }) {
+			return nil, fault.New(fault.Protocol, "the result of %s has no array %q", method, member)
+		}
+		size += len(res)
+		next := jsonline.Get(res, "nextCursor")
+		switch {
+		case len(items) > s.cfg.MaxTools:
+			guard("more than %d items", s.cfg.MaxTools)
+			return items[:s.cfg.MaxTools], nil
+		case len(next) == 0, string(next) == "null", string(next) == `""`:
+			return items, nil
+		case cursors[string(next)]:
+			guard("a cursor came again after %d pages", page)
+			return items, nil
+		case page == s.cfg.MaxPages:
+			guard("more than %d pages", page)
+			return items, nil
+		case size > s.cfg.MaxLine:
+			guard("more than %d bytes", s.cfg.MaxLine)
+			return items, nil
+		}
+		cursors[string(next)] = true
+		m.params = append([]byte(`"cursor":`), oneLine(next)...)
+	}
+}
+
+// refresh reads a list again and tells of a change.
+func (s *Session) refresh(ctx context.Context, i int) {
+	if i == tools {
+		s.readTools(ctx)
+		return
+	}
+	l := allLists[i]
+	raws, err := s.walk(ctx, l.method, l.name)
+	if err != nil {
+		s.log.Debug("a list of the server cannot be read", "list", l.name, "error", err)
+		return
+	}
+	sums := make(map[string]digest, len(raws))
+	for _, raw := range raws {
+		var key string
+		if json.Unmarshal(jsonline.Get(raw, l.key), &key) == nil && key != "" {
+			sums[key] = sha256.Sum256(raw)
+		}
+	}
+	s.compare(i, sums)
+}
+
+// compare takes over the digests of a list. Where they differ from those before,
+// the catalogue is published and the change announced; the first reading is no
+// change, as lifecycle.started tells of it.
+func (s *Session) compare(i int, sums map[string]digest) {
+	s.lists.mu.Lock()
+	before := s.lists.sums[i]
+	s.lists.sums[i] = sums
+	s.lists.mu.Unlock()
+	c := difference(before, sums)
+	if len(c.Added)+len(c.Removed)+len(c.Changed) == 0 {
+		return
+	}
+	if i == tools {
+		s.m.publish()
+	}
+	if before == nil && !s.ready.Load() || before == nil && i != tools {
+		return
+	}
+	c.List = allLists[i].name
+	s.log.Info("a list of the server changed", "list", c.List,
+		"added", len(c.Added), "removed", len(c.Removed), "changed", len(c.Changed))
+	s.emit(signal.Signal{
+		Kind: signal.CapabilityChanged, Data: &c,
+		Summary: fmt.Sprintf("server %s: %d %s, %d added, %d removed, %d changed",
+			s.server, c.Count, c.List, len(c.Added), len(c.Removed), len(c.Changed)),
+	})
+}
+
+func difference(before, after map[string]digest) (c signal.Capability) {
+	for name, sum := range after {
+		if old, ok := before[name]; !ok {
+			c.Added = append(c.Added, name)
+		} else if old != sum {
+			c.Changed = append(c.Changed, name)
+		}
+	}
+	for name := range before {
+		if _, ok := after[name]; !ok {
+			c.Removed = append(c.Removed, name)
+		}
+	}
+	slices.Sort(c.Added)
+	slices.Sort(c.Removed)
+	slices.Sort(c.Changed)
+	c.Count, c.Fingerprint = len(after), fingerprint(after)
+	return c
+}
+
+// fingerprint is the same for the same items, in whatever order they are listed.
+func fingerprint(sums map[string]digest) string {
+	h := sha256.New()
+	for _, name := range slices.SortedFunc(maps.Keys(sums), cmp.Compare[string]) {
+		sum := sums[name]
+		fmt.Fprintf(h, "%d:%s", len(name), name)
+		h.Write(sum[:])
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}

@@ -1,0 +1,341 @@
+package client
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/aurorabot-dev/platform/mcpkit/catalog"
+	"github.com/aurorabot-dev/platform/mcpkit/fault"
+	"github.com/aurorabot-dev/platform/mcpkit/signal"
+)
+
+// Manager knows the sessions by server and their tools as one catalogue (the
+// MCPClientManager of the source documents). It is safe for concurrent use.
+type Manager struct {
+	opts Options
+	log  *slog.Logger
+	ctx  context.Context // of signals on their way to the sink; ends with Close
+	stop context.CancelFunc
+
+	mu       sync.Mutex
+	ready    map[string]*Session // one per server
+	all      map[*Session]bool   // those too that are opening or ending
+	suspects map[string]bool     // servers that died with the probe unanswered
+	closed   bool
+	subs     map[chan struct{}]bool
+	sessions sync.WaitGroup
+
+	publishing sync.Mutex // one snapshot after the other
+	snapshot   atomic.Pointer[Snapshot]
+}
+
+// Snapshot is the catalogue at one time. It is immutable.
+type Snapshot struct {
+	// Tools are those of all ready sessions, in the order of their canonical
+	// names, then servers. They differ by ID: of several tools of one server
+	// with one name the first counts.
+	Tools []*catalog.Tool
+	// Fingerprint is SHA-256 over the tools' identities, aliases and whole
+	// definitions, in hexadecimal: equal for equal catalogues.
+	Fingerprint string
+}
+
+// New makes a Manager without sessions.
+func New(opts Options) (*Manager, error) {
+	if opts.Sink == nil {
+		opts.Sink = signal.Discard
+	}
+	if opts.Logger == nil {
+		opts.Logger = slog.New(slog.DiscardHandler)
+	}
+	if opts.Eras == nil {
+		opts.Eras = NewEras()
+	}
+	if opts.ProbeTimeout < 0 || opts.QueueSignals < 0 || opts.QueueBytes < 0 {
+		return nil, errors.New("a limit of the client is negative")
+	}
+	opts.Name = cmp.Or(opts.Name, "aurora-platform")
+	opts.Version = cmp.Or(opts.Version, "0")
+	opts.ProbeTimeout = cmp.Or(opts.ProbeTimeout, 1500*time.Millisecond)
+	opts.QueueSignals = cmp.Or(opts.QueueSignals, 256)
+	opts.QueueBytes = cmp.Or(opts.QueueBytes, 8<<20)
+	m := &Manager{
+		opts: opts, log: opts.Logger,
+		ready: map[string]*Session{}, all: map[*Session]bool{},
+		suspects: map[string]bool{}, subs: map[chan struct{}]bool{},
+	}
+	m.ctx, m.stop = context.WithCancel(context.Background()) // ends in Close
+	m.snapshot.Store(snapshotOf(nil))
+	return m, nil
+}
+
+// Connect opens a session with a server that has just been started, reads its
+// tools, and adds it to the catalogue. It takes over c's pipes: after an error
+// they are closed. An error that wraps ErrProbeKilled asks for another start.
+// A list of tools that cannot be read is no error; see Info.Degraded.
+func (m *Manager) Connect(ctx context.Context, c Conn) (*Session, error) {
+	if c.Server == "" || c.Wire == nil && (c.Stdin == nil || c.Stdout == nil) {
+		return nil, errors.New("a connection needs a server's name and a way to it")
+	}
+	s, err := m.connect(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	if err := m.register(s); err != nil {
+		s.Close(nil)
+		s.wire.Close()
+		return nil, fmt.Errorf("connecting to server %s: %w", c.Server, err)
+	}
+	m.publish()
+	s.log.Info("session open", "protocol", s.version, "tools", len(s.lists.state().tools))
+	return s, nil
+}
+
+// enter counts a session in, unless the manager is closed.
+func (m *Manager) enter(s *Session) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return errors.New("the client is closed")
+	}
+	m.all[s] = true
+	m.sessions.Add(1)
+	return nil
+}
+
+// leave is the end of what enter began.
+func (m *Manager) leave(s *Session) {
+	m.mu.Lock()
+	delete(m.all, s)
+	m.mu.Unlock()
+	m.sessions.Done()
+}
+
+func (m *Manager) register(s *Session) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	select {
+	case <-s.ended:
+		return s.err
+	default:
+	}
+	switch {
+	case m.closed || s.closing.Load():
+		return errors.New("the client was closed meanwhile")
+	case m.ready[s.server] != nil:
+		return errors.New("it has a session already")
+	}
+	m.ready[s.server] = s
+	s.ready.Store(true)
+	return nil
+}
+
+// remove takes a session's tools out of the catalogue.
+func (m *Manager) remove(s *Session) {
+	m.mu.Lock()
+	mine := m.ready[s.server] == s
+	if mine {
+		delete(m.ready, s.server)
+	}
+	m.mu.Unlock()
+	if mine {
+		m.publish()
+	}
+}
+
+// publish makes a new snapshot, and tells subscribers if it differs.
+func (m *Manager) publish() {
+	m.publishing.Lock()
+	defer m.publishing.Unlock()
+	m.mu.Lock()
+	states := make([]listState, 0, len(m.ready))
+	for _, s := range m.ready {
+		states = append(states, s.lists.state())
+	}
+	m.mu.Unlock()
+	next := snapshotOf(states)
+	if next.Fingerprint == m.snapshot.Load().Fingerprint {
+		return
+	}
+	m.snapshot.Store(next)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for c := range m.subs {
+		select {
+		case c <- struct{}{}:
+		default:
+		}
+	}
+}
+
+func snapshotOf(states []listState) *Snapshot {
+	type entry struct {
+		tool *catalog.Tool
+		sum  digest
+	}
+	var all []entry
+	for _, l := range states {
+		for _, t := range l.tools {
+			all = append(all, entry{t, l.sums[t.Source.OriginalName]})
+		}
+	}
+	slices.SortFunc(all, func(a, b entry) int {
+		return cmp.Or(strings.Compare(a.tool.Name, b.tool.Name),
+			strings.Compare(a.tool.Source.Server, b.tool.Source.Server),
+			strings.Compare(a.tool.Source.OriginalName, b.tool.Source.OriginalName))
+	})
+	snap := &Snapshot{Tools: make([]*catalog.Tool, len(all))}
+	h := sha256.New()
+	var b bytes.Buffer
+	for i, e := range all {
+		snap.Tools[i] = e.tool
+		b.Reset()
+		for _, part := range []string{e.tool.Source.Server, e.tool.Source.OriginalName, e.tool.Alias} {
+			fmt.Fprintf(&b, "%d:%s", len(part), part)
+		}
+		h.Write(append(b.Bytes(), e.sum[:]...))
+	}
+	snap.Fingerprint = hex.EncodeToString(h.Sum(nil))
+	return snap
+}
+
+// Tools is the present catalogue.
+func (m *Manager) Tools() *Snapshot { return m.snapshot.Load() }
+
+// Subscribe returns a channel that receives after each change of the catalogue;
+// changes that come while nobody receives are one. Call the function to end it.
+func (m *Manager) Subscribe() (<-chan struct{}, func()) {
+	c := make(chan struct{}, 1)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.subs[c] = true
+	return c, func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		delete(m.subs, c)
+	}
+}
+
+// Session is the ready session of a server, or nil.
+func (m *Manager) Session(server string) *Session {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.ready[server]
+}
+
+// Infos are the states of all ready sessions, by server.
+func (m *Manager) Infos() []Info {
+	m.mu.Lock()
+	sessions := make([]*Session, 0, len(m.ready))
+	for _, s := range m.ready {
+		sessions = append(sessions, s)
+	}
+	m.mu.Unlock()
+	infos := make([]Info, len(sessions))
+	for i, s := range sessions {
+		infos[i] = s.Info()
+	}
+	slices.SortFunc(infos, func(a, b Info) int { return strings.Compare(a.Server, b.Server) })
+	return infos
+}
+
+// Ready is Session, with a *fault.Error where the server is not ready.
+func (m *Manager) Ready(server string) (*Session, error) {
+	if s := m.Session(server); s != nil {
+		return s, nil
+	}
+	return nil, fault.New(fault.ServerNotReady, "server %s is not ready", server).Retry()
+}
+
+// Call carries one call to the session of its server. The error is a
+// *fault.Error.
+func (m *Manager) Call(ctx context.Context, r CallRequest) (*Result, error) {
+	s, err := m.Ready(r.Server)
+	if err != nil {
+		return nil, err
+	}
+	return s.Call(ctx, r)
+}
+
+// Close closes all sessions and waits until they have ended and their signals
+// are taken. When ctx is done first, it gives up what is left and says so.
+func (m *Manager) Close(ctx context.Context) error {
+	m.mu.Lock()
+	m.closed = true
+	open := make([]*Session, 0, len(m.all))
+	for s := range m.all {
+		open = append(open, s)
+	}
+	m.mu.Unlock()
+	var closing sync.WaitGroup
+	for _, s := range open {
+		closing.Go(func() { s.Close(fault.New(fault.ServerStopped, "the platform is shutting down")) })
+	}
+	closing.Wait()
+	gone := make(chan struct{})
+	go func() {
+		m.sessions.Wait()
+		close(gone)
+	}()
+	defer m.stop()
+	select {
+	case <-gone:
+		return nil
+	case <-ctx.Done():
+	}
+	m.stop()
+	for _, s := range open {
+		s.signals.hurry()
+		s.wire.Close()
+	}
+	select {
+	case <-gone:
+		return nil
+	case <-time.After(drainTime):
+		return fmt.Errorf("closing the client: %w", ctx.Err())
+	}
+}
+
+func (m *Manager) era(server string) string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.suspects[server] {
+		return EraInitialize
+	}
+	return m.opts.Eras.Get(server)
+}
+
+func (m *Manager) setEra(server, era string) {
+	m.mu.Lock()
+	delete(m.suspects, server)
+	m.mu.Unlock()
+	if err := m.opts.Eras.Set(server, era); err != nil {
+		m.log.Warn("the protocol era of a server is not remembered", "server", server, "error", err)
+	}
+}
+
+// suspectProbe notes that a server ended with the probe unanswered. Only once
+// it has taken initialize is that remembered for good: it may have ended for
+// another reason.
+func (m *Manager) suspectProbe(server string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.suspects[server] = true
+}
+
+func (m *Manager) suspected(server string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.suspects[server]
+}

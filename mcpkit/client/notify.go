@@ -1,0 +1,222 @@
+package client
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"sync"
+	"unicode"
+
+	"golang.org/x/time/rate"
+
+	"github.com/aurorabot-dev/platform/mcpkit/client/internal/jsonline"
+	"github.com/aurorabot-dev/platform/mcpkit/signal"
+)
+
+const (
+	methodEvent     = "aurora/event" // also the logger of events that come as log messages
+	methodAck       = "aurora/ack"
+	methodCancelled = "notifications/cancelled"
+	methodMessage   = "notifications/message"
+)
+
+// notified deals with a notification, on the read loop.
+func (s *Session) notified(method string, params []byte, owned bool) {
+	switch method {
+	case methodEvent:
+		s.appEvent(params, owned)
+	case methodMessage:
+		if text(jsonline.Get(params, "logger")) == methodEvent {
+			s.appEvent(tunnelled(params), owned)
+			return
+		}
+		if !s.logs.allow() {
+			s.report(problemLogFlood, "log messages beyond the rate were not passed on", nil)
+			return
+		}
+		s.passOn(method, params, owned)
+	case "notifications/progress":
+		s.progressed(params)
+	case methodCancelled:
+		s.link.cancel(jsonline.Get(params, "requestId"), params)
+	case "notifications/subscriptions/acknowledged", "notifications/elicitation/complete", "notifications/initialized":
+	default:
+		// list_changed of what the server offers leads to capability.changed if
+		// there is a change; of anything else it is a word like any other.
+		if !s.lists.changed(method) {
+			s.passOn(method, params, owned)
+		}
+	}
+}
+
+func (s *Session) passOn(method string, params []byte, owned bool) {
+	if !owned {
+		params = bytes.Clone(params)
+	}
+	s.emit(signal.Signal{Kind: signal.Notification, Method: method, Params: params})
+}
+
+// appEvent passes an app's event on as it came; the bridge judges it.
+func (s *Session) appEvent(params []byte, owned bool) {
+	if !owned {
+		params = bytes.Clone(params)
+	}
+	sig := signal.Signal{Kind: signal.AppEvent, Method: methodEvent, Params: params}
+	if s.acks.Load() {
+		sig.Ack = s.ack
+	}
+	s.emit(sig)
+}
+
+// text is the string that raw stands for, or "".
+func text(raw []byte) (s string) {
+	if n := len(raw); n >= 2 && raw[0] == '"' && bytes.IndexByte(raw, '\\') < 0 {
+		return string(raw[1 : n-1])
+	}
+	json.Unmarshal(raw, &s) // what is no string is ""
+	return s
+}
+
+// tunnelled is the event in the params of a log message: its data, or the
+// object that its data holds as text.
+func tunnelled(params []byte) []byte {
+	data := jsonline.Get(params, "data")
+	if inside := []byte(text(data)); jsonline.IsObject(inside) {
+		return jsonline.Clean(inside)
+	}
+	return data
+}
+
+// ack tells the app what became of its event. It does not wait: where the app
+// does not read, acknowledgements are dropped, and it asks again by resending.
+func (s *Session) ack(a signal.Ack) {
+	b, err := json.Marshal(struct {
+		Version string `json:"jsonrpc"`
+		Method  string `json:"method"`
+		Params  any    `json:"params"`
+	}{"2.0", methodAck, struct {
+		ID     string `json:"message_id"`
+		Status string `json:"status"`
+		Reason string `json:"reason,omitempty"`
+	}{a.ID, a.Status, a.Reason}})
+	if err == nil && !s.wire.TrySend(b) {
+		s.log.Debug("an acknowledgement was dropped", "id", a.ID)
+	}
+}
+
+// progressed hands progress to its request; the latest replaces one that was
+// not looked at yet.
+func (s *Session) progressed(params []byte) {
+	token := jsonline.Get(params, "progressToken")
+	if n := len(token); n > 2 && token[0] == '"' { // some servers keep tokens as text
+		token = token[1 : n-1]
+	}
+	id, ok := integer(token)
+	if !ok {
+		return
+	}
+	p := s.requests.get(id)
+	if p == nil || p.progress == nil {
+		return
+	}
+	latest := bytes.Clone(params)
+	for {
+		select {
+		case p.progress <- latest:
+			return
+		default:
+		}
+		select {
+		case <-p.progress:
+		default:
+		}
+	}
+}
+
+// Codes of reports, in signal.Fault.
+const (
+	problemJunk      = "stdout_junk"
+	problemUnmatched = "unmatched_response"
+	problemTooLong   = "line_too_long"
+	problemUninvited = "uninvited_request"
+	problemLogFlood  = "log_flood"
+	problemList      = "list_guard"
+	problemTool      = "tool_dropped"
+)
+
+// reports counts what a server does wrong, by code.
+type reports struct {
+	mu    sync.Mutex
+	count map[string]int64
+}
+
+// report counts a fault of the server. The first of its code and every tenth
+// power is logged and announced, so that a flood costs nothing.
+func (s *Session) report(code, detail string, sample []byte) {
+	s.reports.mu.Lock()
+	if s.reports.count == nil {
+		s.reports.count = map[string]int64{}
+	}
+	s.reports.count[code]++
+	n := s.reports.count[code]
+	s.reports.mu.Unlock()
+	if powerOfTen(n) {
+		s.announce(code, detail, sample, n)
+	}
+}
+
+// announce does not wait: it may be dropped while the queue is full.
+func (s *Session) announce(code, detail string, sample []byte, n int64) {
+	text := printable(sample)
+	s.log.Warn("the server breaks the protocol", "code", code, "detail", detail, "sample", text, "count", n)
+	s.signals.offer(signal.Signal{
+		Kind: signal.Problem, Server: s.server, Instance: s.instance,
+		Summary: fmt.Sprintf("server %s: %s", s.server, detail),
+		Data:    &signal.Fault{Code: code, Detail: detail, Sample: text, Count: n},
+	})
+}
+
+// Problems is how often the server did what, by the codes of signal.Fault.
+func (s *Session) Problems() map[string]int64 {
+	s.reports.mu.Lock()
+	defer s.reports.mu.Unlock()
+	m := make(map[string]int64, len(s.reports.count))
+	for code, n := range s.reports.count {
+		m[code] = n
+	}
+	return m
+}
+
+func powerOfTen(n int64) bool {
+	for ; n > 1 && n%10 == 0; n /= 10 {
+	}
+	return n == 1
+}
+
+const maxSample = 200
+
+// printable is the beginning of b, safe for a terminal.
+func printable(b []byte) string {
+	cut := ""
+	if len(b) > maxSample {
+		b, cut = b[:maxSample], "…"
+	}
+	out := make([]byte, 0, len(b))
+	for _, r := range string(b) {
+		if r == unicode.ReplacementChar || !unicode.IsPrint(r) {
+			q := strconv.QuoteRuneToASCII(r)
+			out = append(out, q[1:len(q)-1]...)
+			continue
+		}
+		out = append(out, string(r)...)
+	}
+	return string(out) + cut
+}
+
+// logLimit is how many log messages of one server are passed on.
+type logLimit struct{ l *rate.Limiter }
+
+func newLogLimit() logLimit { return logLimit{rate.NewLimiter(20, 100)} }
+
+func (l logLimit) allow() bool { return l.l.Allow() }

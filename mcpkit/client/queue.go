@@ -1,0 +1,120 @@
+package client
+
+import (
+	"sync"
+	"time"
+
+	"github.com/aurorabot-dev/platform/mcpkit/signal"
+)
+
+// queue holds the signals of one session on their way to the sink. It is
+// bounded by number and by bytes of notifications; one notification alone may
+// be larger.
+type queue struct {
+	limit, maxBytes int
+
+	mu      sync.Mutex
+	changed sync.Cond
+	items   []signal.Signal // a ring of at most limit
+	bytes   int
+	waiting int
+	shut    bool // nothing more comes
+	rushed  bool // nobody waits for room any more
+	lost    int64
+	drained chan struct{} // closed by the taker when there is nothing more
+}
+
+func newQueue(limit, maxBytes int) *queue {
+	q := &queue{limit: limit, maxBytes: maxBytes, drained: make(chan struct{})}
+	q.changed.L = &q.mu
+	return q
+}
+
+func (q *queue) full(size int) bool {
+	return len(q.items) >= q.limit || len(q.items) > 0 && q.bytes+size > q.maxBytes
+}
+
+// put waits for room. It reports false, and drops s, once the queue is closed,
+// or in a hurry and full.
+func (q *queue) put(s signal.Signal) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.waiting++
+	for q.full(len(s.Params)) && !q.shut && !q.rushed {
+		q.changed.Wait()
+	}
+	q.waiting--
+	if q.shut || q.full(len(s.Params)) {
+		q.lost++
+		return false
+	}
+	q.add(s)
+	return true
+}
+
+// offer is put for what may be dropped: it does not wait.
+func (q *queue) offer(s signal.Signal) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if !q.shut && !q.full(len(s.Params)) {
+		q.add(s)
+	}
+}
+
+func (q *queue) add(s signal.Signal) {
+	if s.Time.IsZero() {
+		s.Time = time.Now()
+	}
+	q.items = append(q.items, s)
+	q.bytes += len(s.Params)
+	q.changed.Broadcast()
+}
+
+// take waits for the next signal; false means that there will be none.
+func (q *queue) take() (signal.Signal, bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for len(q.items) == 0 {
+		if q.shut {
+			return signal.Signal{}, false
+		}
+		q.changed.Wait()
+	}
+	s := q.items[0]
+	q.items[0] = signal.Signal{}
+	if q.items = q.items[1:]; len(q.items) == 0 {
+		q.items = nil
+	}
+	q.bytes -= len(s.Params)
+	q.changed.Broadcast()
+	return s, true
+}
+
+// blocked reports whether somebody waits for room: the read loop, as a rule.
+func (q *queue) blocked() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.waiting > 0 && len(q.items) > 0
+}
+
+// close lets nothing more in. What is there can still be taken.
+func (q *queue) close() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.shut = true
+	q.changed.Broadcast()
+}
+
+// hurry ends the waits for room, now and later.
+func (q *queue) hurry() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.rushed = true
+	q.changed.Broadcast()
+}
+
+func (q *queue) dropped() int64 {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.lost
+}

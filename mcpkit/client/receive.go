@@ -1,0 +1,159 @@
+package client
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+
+	"github.com/aurorabot-dev/platform/mcpkit/client/internal/jsonline"
+	"github.com/aurorabot-dev/platform/mcpkit/fault"
+)
+
+// receive deals with what arrived. It runs on the read loop: nothing in it
+// waits, except for room for a signal.
+func (s *Session) receive(l Line) {
+	if l.Skipped > 0 {
+		s.receiveTooLong(l)
+		return
+	}
+	line := bytes.TrimSpace(bytes.TrimPrefix(l.Data, []byte("\uFEFF")))
+	if len(line) == 0 {
+		return
+	}
+	line = jsonline.Clean(line)
+	if line[0] == '[' { // a batch (2025-03-26, basic: batching)
+		var parts [][]byte
+		if jsonline.Elements(line, func(v []byte) { parts = append(parts, v) }) && len(parts) > 0 {
+			for _, part := range parts {
+				s.receiveMessage(part, false)
+			}
+			return
+		}
+	}
+	s.receiveMessage(line, l.Owned)
+}
+
+func (s *Session) receiveMessage(line []byte, owned bool) {
+	m, ok := jsonline.Scan(line)
+	switch {
+	case !ok:
+		s.receiveJunk(line)
+	case m.Method != nil:
+		var method string
+		if json.Unmarshal(m.Method, &method) != nil {
+			s.report(problemJunk, "a message whose method is no string", line)
+			return
+		}
+		if m.ID == nil || string(m.ID) == "null" {
+			s.notified(method, m.Params, owned)
+		} else {
+			s.asked(method, m)
+		}
+	case m.ID != nil && (m.Result != nil || m.Error != nil):
+		s.answered(line, m, owned)
+	default:
+		s.report(problemJunk, "a JSON object that is no JSON-RPC message", line)
+	}
+}
+
+// receiveJunk reports what is no message. An answer that is no valid JSON will
+// not come again: where its id can be read, its request fails at once.
+func (s *Session) receiveJunk(line []byte) {
+	s.report(problemJunk, "a line that is no JSON-RPC message", line)
+	if line[0] != '{' {
+		return
+	}
+	id, method := jsonline.Head(line)
+	if n, ok := integer(id); ok && method == nil && n >= firstID {
+		if p, _ := s.requests.take(n); p != nil {
+			p.answer <- answer{err: fault.New(fault.Protocol, "server %s sent an answer that is no valid JSON", s.server).Unknown()}
+		}
+	}
+}
+
+func (s *Session) receiveTooLong(l Line) {
+	what := fmt.Sprintf("a message of %d bytes, the limit is %d", l.Skipped, s.cfg.MaxLine)
+	s.report(problemTooLong, what, bytes.Join([][]byte{l.ID, l.Method}, []byte(" ")))
+	n, ok := integer(l.ID)
+	if !ok || l.Method != nil {
+		return
+	}
+	if p, _ := s.requests.take(n); p != nil {
+		p.answer <- answer{err: fault.New(fault.ResultTooLarge,
+			"the answer of server %s has %d bytes, the limit is %d", s.server, l.Skipped, s.cfg.MaxLine).Unknown()}
+	}
+}
+
+// answered gives an answer to the request that waits for it.
+func (s *Session) answered(line []byte, m jsonline.Message, owned bool) {
+	id, ok := integer(m.ID)
+	if ok && id < firstID && s.link.answered(id, m) {
+		return
+	}
+	if ok && id >= firstID {
+		p, late := s.requests.take(id)
+		if p != nil {
+			a := answer{result: m.Result, problem: m.Error}
+			if !owned {
+				a = answer{result: bytes.Clone(m.Result), problem: bytes.Clone(m.Error)}
+			}
+			if a.problem != nil && string(a.problem) == "null" && a.result != nil {
+				a.problem = nil // some servers send both, one of them null
+			}
+			p.answer <- a
+			return
+		}
+		if late {
+			s.log.Debug("an answer came after its request was given up", "id", id)
+			return
+		}
+	}
+	s.report(problemUnmatched, "an answer to no open request", line)
+}
+
+// Requests of the server that the SDK answers, given a handler.
+const (
+	methodRoots    = "roots/list"
+	methodSampling = "sampling/createMessage"
+	methodElicit   = "elicitation/create"
+)
+
+// asked answers a request of the server, or has the SDK answer it. Nothing is
+// left unanswered, and what was not offered is refused (2025-11-25,
+// basic/lifecycle: only negotiated capabilities).
+func (s *Session) asked(method string, m jsonline.Message) {
+	invited := false
+	switch method {
+	case "ping":
+		s.reply(m.ID, `"result":{}`)
+		return
+	case methodRoots:
+		invited = len(s.cfg.Roots) > 0
+	case methodSampling:
+		invited = s.cfg.Sampling != nil
+	case methodElicit:
+		invited = s.cfg.Elicit != nil
+	}
+	if !invited {
+		s.reply(m.ID, `"error":{"code":-32601,"message":`+quote("this client does not offer "+method)+`}`)
+		s.report(problemUninvited, "a request that the client did not offer to answer", []byte(method))
+		return
+	}
+	if !s.link.ask(m, method) {
+		s.reply(m.ID, `"error":{"code":-32000,"message":"too many requests wait for an answer, or the id is not valid"}`)
+		s.report(problemUninvited, "more requests than can wait for an answer", []byte(method))
+	}
+}
+
+// reply answers a request of the server. The answer is dropped when the server
+// does not read while megabytes wait.
+func (s *Session) reply(id []byte, outcome string) {
+	b := append([]byte(`{"jsonrpc":"2.0","id":`), oneLine(id)...)
+	s.wire.TrySend(append(append(append(b, ','), outcome...), '}'))
+}
+
+// quote is v as a JSON string.
+func quote(v string) string {
+	b, _ := json.Marshal(v) // a string always marshals
+	return string(b)
+}

@@ -1,0 +1,178 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"sync/atomic"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/aurorabot-dev/platform/mcpkit/client/internal/jsonline"
+)
+
+// maxAsked is how many requests of a server may wait for the client's answer.
+const maxAsked = 64
+
+// link is the SDK's end of a session: its transport and its connection. The
+// SDK sees what concerns negotiation and what it is to answer, no more.
+type link struct {
+	s    *Session
+	in   chan jsonrpc.Message
+	done chan struct{}
+	once sync.Once
+
+	open          atomic.Bool // the negotiation is over
+	probeAnswered atomic.Bool
+	broken        atomic.Bool // the server takes nothing more
+
+	mu    sync.Mutex
+	sent  map[int64]string // method of each request of the SDK without an answer
+	asked map[string]bool  // raw ids of requests for the SDK to answer
+}
+
+func newLink(s *Session) *link {
+	return &link{
+		s: s, in: make(chan jsonrpc.Message, 4), done: make(chan struct{}),
+		sent: map[int64]string{}, asked: map[string]bool{},
+	}
+}
+
+// Connect makes link a mcp.Transport.
+func (l *link) Connect(context.Context) (mcp.Connection, error) { return l, nil }
+
+// SessionID is empty: pipes have none.
+func (l *link) SessionID() string { return "" }
+
+// Read is the next message for the SDK.
+func (l *link) Read(context.Context) (jsonrpc.Message, error) {
+	select {
+	case m := <-l.in:
+		return m, nil
+	case <-l.done:
+		return nil, io.EOF
+	}
+}
+
+// Write sends a message of the SDK.
+func (l *link) Write(ctx context.Context, msg jsonrpc.Message) error {
+	switch m := msg.(type) {
+	case *jsonrpc.Request:
+		if id, ok := m.ID.Raw().(int64); ok {
+			l.mu.Lock()
+			l.sent[id] = m.Method
+			l.mu.Unlock()
+		} else if m.Method == methodCancelled && !l.open.Load() {
+			return nil // before initialize a notification may end what the probe did not
+		}
+	case *jsonrpc.Response:
+		if raw, err := rawID(m.ID); err == nil {
+			l.mu.Lock()
+			delete(l.asked, raw)
+			l.mu.Unlock()
+		}
+	}
+	b, err := jsonrpc.EncodeMessage(msg)
+	if err != nil {
+		return fmt.Errorf("encoding a message: %w", err)
+	}
+	err = l.s.wire.Send(ctx, b)
+	if errors.Is(err, errSendClosed) {
+		l.broken.Store(true)
+		return io.EOF
+	}
+	return err
+}
+
+// Close ends the SDK's part.
+func (l *link) Close() error {
+	l.once.Do(func() { close(l.done) })
+	return nil
+}
+
+// answered routes an answer to the SDK if the request was its own.
+func (l *link) answered(id int64, m jsonline.Message) bool {
+	l.mu.Lock()
+	method, ok := l.sent[id]
+	delete(l.sent, id)
+	l.mu.Unlock()
+	if !ok {
+		return false
+	}
+	if method == "server/discover" {
+		l.probeAnswered.Store(true)
+	}
+	jid, err := jsonrpc.MakeID(float64(id))
+	if err != nil {
+		return false
+	}
+	r := &jsonrpc.Response{ID: jid, Result: bytes.Clone(m.Result)}
+	if m.Error != nil {
+		e := new(jsonrpc.Error)
+		if err := json.Unmarshal(m.Error, e); err != nil {
+			e = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "an error that is none: " + printable(m.Error)}
+		}
+		r.Error = e
+	}
+	l.pass(r)
+	return true
+}
+
+// ask passes a server's request on to be answered. It reports false where too
+// many wait already, or the id is none.
+func (l *link) ask(m jsonline.Message, method string) bool {
+	var v any
+	if json.Unmarshal(m.ID, &v) != nil {
+		return false
+	}
+	id, err := jsonrpc.MakeID(v)
+	if err != nil || !id.IsValid() {
+		return false
+	}
+	raw, err := rawID(id)
+	if err != nil {
+		return false
+	}
+	l.mu.Lock()
+	full := len(l.asked) >= maxAsked
+	if !full {
+		l.asked[raw] = true
+	}
+	l.mu.Unlock()
+	if !full {
+		l.pass(&jsonrpc.Request{ID: id, Method: method, Params: bytes.Clone(m.Params)})
+	}
+	return !full
+}
+
+// cancel tells the SDK that the server gave up its request with that raw id.
+func (l *link) cancel(id, params []byte) {
+	l.mu.Lock()
+	waits := l.asked[string(id)]
+	l.mu.Unlock()
+	if waits {
+		l.pass(&jsonrpc.Request{Method: methodCancelled, Params: bytes.Clone(params)})
+	}
+}
+
+func (l *link) pass(msg jsonrpc.Message) {
+	select {
+	case l.in <- msg:
+	case <-l.done:
+	}
+}
+
+func rawID(id jsonrpc.ID) (string, error) {
+	switch v := id.Raw().(type) {
+	case int64:
+		return fmt.Sprint(v), nil
+	case string:
+		return quote(v), nil
+	}
+	return "", fmt.Errorf("a request has the id %v", id.Raw())
+}
