@@ -1,0 +1,393 @@
+package schema
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/santhosh-tekuri/jsonschema/v6/kind"
+	"golang.org/x/text/language"
+	"golang.org/x/text/message"
+
+	"github.com/aurorabot-dev/platform/mcpkit/openai/internal/ordered"
+)
+
+// hint is what was done to the values of one object node.
+type hint struct {
+	keys  map[string]string // the model's key to the server's
+	nulls map[string]bool   // the server's keys whose null only means that they are left out
+}
+
+// Codec brings a model's arguments back to what the server expects. It does the
+// conversion again on first use instead of keeping every tool's tree: equal
+// input gives an equal tree. It is safe for concurrent use.
+type Codec struct {
+	input json.RawMessage
+	rules *Rules
+
+	once  sync.Once
+	conv  *conv              // the schema that the model saw
+	check *jsonschema.Schema // the server's own; nil when it cannot be compiled
+	names map[string]string  // the server's renamed keys to the model's
+}
+
+func (k *Codec) prepare() {
+	c := newConv(k.rules)
+	if err := c.run(k.input); err != nil || c.check() != nil {
+		c = newConv(k.rules)
+		c.root = newObject("type", "object", "properties", newObject())
+	}
+	k.conv = c
+	k.names = map[string]string{}
+	for _, h := range c.hints {
+		for model, server := range h.keys {
+			k.names[server] = model
+		}
+	}
+	b := newConv(&Rules{})
+	if b.base(k.input) == nil {
+		k.check = compile(b.root)
+	}
+}
+
+// Checked reports whether arguments are checked against the server's schema: it
+// is false when that schema cannot be compiled.
+func (k *Codec) Checked() bool {
+	k.once.Do(k.prepare)
+	return k.check != nil
+}
+
+// Decode undoes what the conversion did to args and checks the outcome against
+// the server's schema. repairs say what else had to be put right. The error is
+// a sentence for the model.
+func (k *Codec) Decode(args *object) (out *object, repairs []string, err error) {
+	k.once.Do(k.prepare)
+	d := decoder{conv: k.conv}
+	v := d.value(args, []*object{k.conv.root}, "", 0)
+	out = v.(*object)
+	if k.check == nil {
+		return out, d.repairs, nil
+	}
+	var ve *jsonschema.ValidationError
+	if err := k.check.Validate(ordered.Plain(out)); errors.As(err, &ve) {
+		return nil, nil, errors.New(k.explain(ve))
+	} else if err != nil {
+		return nil, nil, err
+	}
+	return out, d.repairs, nil
+}
+
+type decoder struct {
+	*conv
+	repairs []string
+}
+
+// value decodes v, which must fit all of the schemas in at.
+func (d *decoder) value(v any, at []*object, ptr string, depth int) any {
+	if depth > 2*MaxDepth {
+		return v
+	}
+	at = d.expand(v, at)
+	if s, ok := v.(string); ok && len(at) > 0 {
+		return d.unquote(s, at, ptr, depth)
+	}
+	switch v := v.(type) {
+	case *object:
+		return d.object(v, at, ptr, depth)
+	case []any:
+		out := make([]any, len(v))
+		for i, e := range v {
+			var below []*object
+			for _, n := range at {
+				if l := n.List("prefixItems"); i < len(l) {
+					below = append(below, l[i].(*object))
+				} else if o := n.Object("items"); o != nil {
+					below = append(below, o)
+				}
+			}
+			out[i] = d.value(e, below, fmt.Sprintf("%s/%d", ptr, i), depth+1)
+		}
+		return out
+	}
+	return v
+}
+
+func (d *decoder) object(v *object, at []*object, ptr string, depth int) any {
+	out := newObject()
+	for _, key := range v.Keys() {
+		e, _ := v.Get(key)
+		name, synthetic := key, false
+		var below []*object
+		for _, n := range at {
+			h := d.hints[n]
+			if h != nil && h.keys[key] != "" {
+				name = h.keys[key]
+			}
+			if o := n.Object("properties").Object(key); o != nil {
+				below = append(below, o)
+				synthetic = synthetic || h != nil && h.nulls[key]
+			} else if o := n.Object("additionalProperties"); o != nil {
+				below = append(below, o)
+			}
+		}
+		if e == nil && synthetic {
+			continue
+		}
+		out.Set(name, d.value(e, below, ptr+"/"+escape(name), depth+1))
+	}
+	return out
+}
+
+// expand adds what references, intersections and the fitting branches of unions
+// say about v.
+func (d *decoder) expand(v any, at []*object) []*object {
+	var out []*object
+	var add func(n *object)
+	add = func(n *object) {
+		if slices.Contains(out, n) || len(out) > 64 {
+			return
+		}
+		out = append(out, n)
+		if t := d.target(n.String("$ref")); t != nil {
+			add(t)
+		}
+		for _, e := range n.List("allOf") {
+			add(e.(*object))
+		}
+		for _, kw := range []string{"anyOf", "oneOf"} {
+			l := n.List(kw)
+			for _, e := range l {
+				if o := e.(*object); len(l) == 1 || d.fits(v, o, 0) {
+					add(o)
+					break
+				}
+			}
+		}
+	}
+	for _, n := range at {
+		add(n)
+	}
+	return out
+}
+
+// unquote decodes a string where the schema wants something else and the string
+// is exactly the JSON text of that.
+func (d *decoder) unquote(s string, at []*object, ptr string, depth int) any {
+	allowed := allTypes
+	for _, n := range at {
+		allowed &= d.takes(n, 0)
+	}
+	if allowed&tString != 0 || allowed == 0 {
+		return s
+	}
+	v, err := ordered.Parse([]byte(s), ordered.Limits{Depth: 2 * MaxDepth, UniqueKeys: true})
+	if err != nil || !allowed.allows(kindOf(v)) || v == nil {
+		return s
+	}
+	d.repairs = append(d.repairs, fmt.Sprintf("%s was sent as a string and is %s", ptr, strings.Join(kindOf(v).names(), "")))
+	return d.value(v, at, ptr, depth+1)
+}
+
+// takes is the set of types that a node lets through.
+func (c *conv) takes(n *object, depth int) types {
+	t := allTypes
+	if depth > 32 {
+		return t
+	}
+	if dt := declared(n); dt != 0 {
+		t = dt
+		if n.Has("nullable") {
+			t |= tNull
+		}
+	}
+	narrow := func(l []any) {
+		var some types
+		for _, v := range l {
+			some |= kindOf(v)
+		}
+		t &= some
+	}
+	if l := n.List("enum"); l != nil {
+		narrow(l)
+	}
+	if v, ok := n.Get("const"); ok {
+		narrow([]any{v})
+	}
+	if o := c.target(n.String("$ref")); o != nil {
+		t &= c.takes(o, depth+1)
+	}
+	for _, e := range n.List("allOf") {
+		t &= c.takes(e.(*object), depth+1)
+	}
+	for _, kw := range []string{"anyOf", "oneOf"} {
+		if l := n.List(kw); l != nil {
+			var some types
+			for _, e := range l {
+				some |= c.takes(e.(*object), depth+1)
+			}
+			t &= some
+		}
+	}
+	return t
+}
+
+// fits reports whether v looks like what n describes: enough to choose a branch.
+func (d *decoder) fits(v any, n *object, depth int) bool {
+	if depth > 32 {
+		return true
+	}
+	if !d.takes(n, 0).allows(kindOf(v)) {
+		return false
+	}
+	if c, ok := n.Get("const"); ok && !ordered.Equal(c, v) {
+		return false
+	}
+	if l := n.List("enum"); l != nil && !slices.ContainsFunc(l, func(e any) bool { return ordered.Equal(e, v) }) {
+		return false
+	}
+	if t := d.target(n.String("$ref")); t != nil && !d.fits(v, t, depth+1) {
+		return false
+	}
+	for _, e := range n.List("allOf") {
+		if !d.fits(v, e.(*object), depth+1) {
+			return false
+		}
+	}
+	for _, kw := range []string{"anyOf", "oneOf"} {
+		if l := n.List(kw); l != nil && !slices.ContainsFunc(l, func(e any) bool { return d.fits(v, e.(*object), depth+1) }) {
+			return false
+		}
+	}
+	switch v := v.(type) {
+	case *object:
+		for _, r := range n.List("required") {
+			if !v.Has(r.(string)) {
+				return false
+			}
+		}
+		props := n.Object("properties")
+		ap, _ := n.Get("additionalProperties")
+		for _, k := range v.Keys() {
+			e, _ := v.Get(k)
+			if p := props.Object(k); p != nil {
+				if !d.fits(e, p, depth+1) {
+					return false
+				}
+			} else if ap == false {
+				return false
+			}
+		}
+	case []any:
+		if items := n.Object("items"); items != nil && !n.Has("prefixItems") {
+			return !slices.ContainsFunc(v, func(e any) bool { return !d.fits(e, items, depth+1) })
+		}
+	}
+	return true
+}
+
+// compile makes a validator of a document in 2020-12; nil when it has none.
+// It fetches nothing.
+func compile(root *object) *jsonschema.Schema {
+	const at = "mem:///schema"
+	c := jsonschema.NewCompiler()
+	c.DefaultDraft(jsonschema.Draft2020)
+	c.UseLoader(noLoader{})
+	c.UseRegexpEngine(lenientRegexp)
+	doc := ordered.Plain(root).(map[string]any)
+	delete(doc, "$schema")
+	if err := c.AddResource(at, doc); err != nil {
+		return nil
+	}
+	s, err := c.Compile(at)
+	if err != nil {
+		return nil
+	}
+	return s
+}
+
+type noLoader struct{}
+
+func (noLoader) Load(url string) (any, error) { return nil, fmt.Errorf("%s is not fetched", url) }
+
+// lenientRegexp lets everything through where Go cannot read the pattern: the
+// server will check it itself.
+func lenientRegexp(s string) (jsonschema.Regexp, error) {
+	re, err := regexp.Compile(s)
+	if err != nil {
+		return anything(s), nil
+	}
+	return re, nil
+}
+
+type anything string
+
+func (anything) MatchString(string) bool { return true }
+func (a anything) String() string        { return string(a) }
+
+// explain says what is wrong with arguments in words that name the fields, as
+// the model knows them.
+func (k *Codec) explain(ve *jsonschema.ValidationError) string {
+	const most = 5
+	var leaves []*jsonschema.ValidationError
+	var collect func(e *jsonschema.ValidationError)
+	collect = func(e *jsonschema.ValidationError) {
+		if len(e.Causes) == 0 {
+			leaves = append(leaves, e)
+		}
+		for _, c := range e.Causes {
+			collect(c)
+		}
+	}
+	collect(ve)
+	p := message.NewPrinter(language.English)
+	var said []string
+	for _, e := range leaves {
+		where := "the arguments"
+		if len(e.InstanceLocation) > 0 {
+			where = ""
+			for _, seg := range e.InstanceLocation {
+				where += "/" + escape(k.modelKey(seg))
+			}
+		}
+		what := e.ErrorKind.LocalizedString(p)
+		switch e := e.ErrorKind.(type) {
+		case *kind.Required:
+			what = "required and missing: " + k.quoted(e.Missing)
+		case *kind.AdditionalProperties:
+			what = "not known: " + k.quoted(e.Properties)
+		case *kind.FalseSchema:
+			what = "not allowed"
+		}
+		if s := where + ": " + what; !slices.Contains(said, s) {
+			said = append(said, s)
+		}
+	}
+	slices.Sort(said)
+	more := ""
+	if len(said) > most {
+		more = fmt.Sprintf("; and %d more", len(said)-most)
+		said = said[:most]
+	}
+	return strings.Join(said, "; ") + more
+}
+
+func (k *Codec) modelKey(server string) string {
+	if m, ok := k.names[server]; ok {
+		return m
+	}
+	return server
+}
+
+func (k *Codec) quoted(names []string) string {
+	out := make([]string, len(names))
+	for i, n := range names {
+		out[i] = fmt.Sprintf("%q", k.modelKey(n))
+	}
+	slices.Sort(out)
+	return strings.Join(out, ", ")
+}

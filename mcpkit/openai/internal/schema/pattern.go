@@ -1,0 +1,148 @@
+package schema
+
+import (
+	"errors"
+	"regexp/syntax"
+	"strings"
+)
+
+// PatternRules say which regular expressions an API takes. All of them refuse
+// lookaround, back references and what Python's re does not know.
+type PatternRules struct {
+	EscapeBrackets bool // a [ inside a class must be escaped
+	Anchored       bool // must start with ^ and end with $
+	NoClassEscapes bool // \d, \w, \s must be written out
+	MaxRepeat      int  // of {n,m}; 0 for no limit
+}
+
+// digits, words and spaces written out; \s as Python and RE2 share it.
+var classes = map[byte]string{'d': `0-9`, 'w': `A-Za-z0-9_`, 's': ` \t\n\r\f\v`}
+
+// fit returns the pattern as the rules want it, and whether there is such a
+// form that takes the same strings.
+func (r PatternRules) fit(pattern string) (string, bool) {
+	var out, check strings.Builder // check is the same for Go's parser
+	both := func(s string) { out.WriteString(s); check.WriteString(s) }
+	inClass := false
+	classStart := 0
+	for i := 0; i < len(pattern); i++ {
+		ch := pattern[i]
+		switch {
+		case ch == '\\':
+			i++
+			if i == len(pattern) {
+				return "", false
+			}
+			e := pattern[i]
+			switch {
+			case strings.IndexByte("dws", e) >= 0 && r.NoClassEscapes:
+				if inClass {
+					both(classes[e])
+				} else {
+					both("[" + classes[e] + "]")
+				}
+			case strings.IndexByte("DWS", e) >= 0 && r.NoClassEscapes:
+				if inClass {
+					return "", false
+				}
+				both("[^" + classes[e|0x20] + "]")
+			case strings.IndexByte("dDwWsSbBfnrtv", e) >= 0:
+				if e == 'b' && inClass {
+					return "", false
+				}
+				both(`\` + string(e))
+			case e == 'u' || e == 'x':
+				n := 4
+				if e == 'x' {
+					n = 2
+				}
+				if i+n >= len(pattern) || !isHex(pattern[i+1:i+1+n]) {
+					return "", false // \u{…} needs a flag, \uD800 is half a character
+				}
+				hex := pattern[i+1 : i+1+n]
+				if e == 'u' && (hex[0]|0x20) == 'd' && hex[1] >= '8' {
+					return "", false
+				}
+				out.WriteString(`\` + string(e) + hex)
+				check.WriteString(`\x{` + hex + `}`)
+				i += n
+			case e < 0x80 && (e >= '0' && e <= '9' || e >= 'a' && e <= 'z' || e >= 'A' && e <= 'Z'):
+				return "", false // back references, \p, \c, \k, \Q, …
+			case e >= 0x80:
+				return "", false
+			default:
+				both(`\` + string(e))
+			}
+		case inClass && ch == ']' && i > classStart:
+			inClass = false
+			both("]")
+		case inClass && ch == '[':
+			if strings.HasPrefix(pattern[i:], "[:") {
+				return "", false // a class of POSIX to some, characters to others
+			}
+			if r.EscapeBrackets {
+				out.WriteByte('\\')
+			}
+			out.WriteByte('[')
+			check.WriteString(`\[`)
+		case inClass:
+			if i == classStart && ch == ']' {
+				return "", false // empty in ECMAScript, a bracket elsewhere
+			}
+			if i+1 < len(pattern) && pattern[i+1] == ch && strings.IndexByte("&~|-", ch) >= 0 {
+				return "", false // operators on sets, to some
+			}
+			both(pattern[i : i+1])
+		case ch == '[':
+			inClass = true
+			both("[")
+			if i+1 < len(pattern) && pattern[i+1] == '^' {
+				both("^")
+				i++
+			}
+			classStart = i + 1
+		case ch == '(' && i+1 < len(pattern) && pattern[i+1] == '?':
+			if !strings.HasPrefix(pattern[i:], "(?:") {
+				return "", false // lookaround, named groups, flags
+			}
+			both("(?:")
+			i += 2
+		case strings.IndexByte("*+?}", ch) >= 0 && i+1 < len(pattern) && pattern[i+1] == '+':
+			return "", false // possessive to some
+		default:
+			both(pattern[i : i+1])
+		}
+	}
+	if inClass {
+		return "", false
+	}
+	if r.Anchored && !(strings.HasPrefix(pattern, "^") && strings.HasSuffix(pattern, "$") && !strings.HasSuffix(pattern, `\$`)) {
+		return "", false
+	}
+	tree, err := syntax.Parse(check.String(), syntax.Perl)
+	var se *syntax.Error
+	switch {
+	case errors.As(err, &se) && (se.Code == syntax.ErrInvalidRepeatSize || se.Code == syntax.ErrLarge):
+		if r.MaxRepeat > 0 || r.EscapeBrackets { // Go's limit of 1000 is its own
+			return "", false
+		}
+	case err != nil:
+		return "", false
+	case r.MaxRepeat > 0 && repeats(tree) > r.MaxRepeat:
+		return "", false
+	}
+	return out.String(), true
+}
+
+func repeats(re *syntax.Regexp) int {
+	n := 0
+	if re.Op == syntax.OpRepeat {
+		n = max(re.Min, re.Max)
+	}
+	for _, sub := range re.Sub {
+		n = max(n, repeats(sub))
+	}
+	return n
+}
+
+func isHex(s string) bool { return strings.Trim(s, "0123456789abcdefABCDEF") == "" }

@@ -1,0 +1,43 @@
+package schema
+
+import "regexp"
+
+// Rules are what one API demands of a parameters schema beyond what all do: a
+// root of type object with properties and without unions, valid 2020-12, items
+// at every array, patterns without lookaround.
+type Rules struct {
+	Strict      *Limits         // strict mode, within these limits; what cannot be strict is converted without
+	NoRef       bool            // references are replaced by their targets, recursion to a bounded depth
+	NoSchemaURI bool            // $schema is refused
+	NoTuples    bool            // prefixItems is refused: items takes what any position takes
+	NoAllOf     bool            // intersections are merged
+	NoBesides   bool            // properties may not stand beside anyOf or oneOf
+	Typed       bool            // every node has a type, a reference or a union
+	SingleType  bool            // "type" is one name; implies a nullable keyword, enums of strings, anyOf alone in its node
+	Keywords    map[string]bool // the only ones allowed; nil allows all
+	Without     map[string]bool // keywords that are refused
+	Formats     map[string]bool // the only ones allowed; nil allows all
+	NotFormats  map[string]bool // formats that are refused
+	Pattern     PatternRules
+	MaxRepeat   int            // largest minLength, maxLength, minItems, maxItems; 0 for no limit
+	WholeBounds bool           // minimum and maximum for integers only
+	OpenMaps    bool           // additionalProperties: {} must be written true
+	Keys        *regexp.Regexp // what a property may be called; nil for anything
+}
+
+// Limits are those of strict mode.
+type Limits struct {
+	Depth      int // levels of nested objects
+	Properties int
+	EnumValues int
+	NameChars  int // of all property names, definitions and enum values together
+	LongEnum   int // characters of one enum with more than 250 values
+}
+
+func set(names ...string) map[string]bool {
+	m := make(map[string]bool, len(names))
+	for _, n := range names {
+		m[n] = true
+	}
+	return m
+}

@@ -1,0 +1,530 @@
+package schema
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/aurorabot-dev/platform/mcpkit/openai/internal/ordered"
+)
+
+// combinators are the keywords that no API takes at the root of parameters.
+var combinators = []string{"$ref", "allOf", "anyOf", "oneOf", "not", "enum", "const"}
+
+func combined(n *object) bool {
+	return slices.ContainsFunc(combinators, n.Has)
+}
+
+// flattenRoot makes the root one object with type and properties. What the
+// union said that one object cannot say goes into the tool's description.
+func (c *conv) flattenRoot() {
+	before := c.root
+	if combined(before) {
+		used := c.reachable()
+		c.keepRootTarget()
+		flat := c.flatten(before, nil, "root")
+		for _, kw := range []string{"$schema", "$defs"} {
+			if v, ok := before.Get(kw); ok {
+				flat.Set(kw, v)
+			}
+		}
+		c.origin[flat] = ""
+		c.root = flat
+		for name := range c.reachable() {
+			delete(used, name)
+		}
+		for name := range used { // needed before, not any more
+			c.defs.Delete(name)
+		}
+		if c.defs.Len() == 0 {
+			flat.Delete("$defs")
+		}
+	}
+	r := c.root
+	if v, ok := r.Get("type"); v != "object" {
+		if t := declared(r); !ok || t&tObject != 0 {
+			c.change("/type", "root_type", v, "object", false)
+		} else {
+			c.change("/type", "root_type", v, "object", true)
+			r = newObject() // it describes something that arguments never are
+			c.root, c.defs = r, nil
+		}
+	}
+	if !r.Has("properties") {
+		c.bare = !closedBeside(r)
+		c.change("/properties", "properties_missing", nil, newObject(), false)
+	}
+	if r.String("type") != "object" || !r.Has("properties") {
+		c.root = newObject("type", "object")
+		for _, kw := range r.Keys() {
+			if v, _ := r.Get(kw); kw != "type" {
+				c.root.Set(kw, v)
+			}
+		}
+		if !c.root.Has("properties") {
+			c.root.Set("properties", newObject())
+		}
+		c.origin[c.root] = ""
+	}
+}
+
+// keepRootTarget copies the root to $defs when references mean it, because the
+// root is about to change its meaning.
+func (c *conv) keepRootTarget() {
+	var refs []*object
+	nodes(c.root, func(n *object) {
+		if n.String("$ref") == "#" {
+			refs = append(refs, n)
+		}
+	})
+	if len(refs) == 0 {
+		return
+	}
+	name := "root"
+	for c.defs.Has(name) {
+		name += "_"
+	}
+	for _, n := range refs {
+		n.Set("$ref", "#/$defs/"+name)
+	}
+	whole := c.root.Shallow()
+	whole.Delete("$schema", "$defs")
+	c.defs.Set(name, c.clone(whole))
+	c.root.Set("$defs", c.defs)
+	c.change("", "root_kept", nil, "#/$defs/"+name, false)
+}
+
+// reachable names the definitions that the root leads to.
+func (c *conv) reachable() map[string]bool {
+	seen := map[*object]bool{}
+	var visit func(n *object)
+	visit = func(n *object) {
+		if seen[n] {
+			return
+		}
+		seen[n] = true
+		if t := c.target(n.String("$ref")); t != nil {
+			visit(t)
+		}
+		each(n, func(p place, child any) any {
+			if o, ok := child.(*object); ok && p.keyword != "$defs" {
+				visit(o)
+			}
+			return child
+		})
+	}
+	visit(c.root)
+	out := map[string]bool{}
+	if c.defs != nil {
+		for _, name := range c.defs.Keys() {
+			if o := c.defs.Object(name); o != nil && seen[o] {
+				out[name] = true
+			}
+		}
+	}
+	return out
+}
+
+// flatten folds n's reference, allOf and unions into one object schema that
+// takes every object that n takes. where ("root", or "nested") names the codes.
+func (c *conv) flatten(n *object, path []string, where string) *object {
+	out := newObject()
+	if !c.step() {
+		return out
+	}
+	at := c.origin[n]
+	c.origin[out] = at
+	for _, kw := range n.Keys() {
+		if v, _ := n.Get(kw); !slices.Contains(combinators, kw) && kw != "$defs" && kw != "$schema" {
+			out.Set(kw, v)
+		}
+	}
+	if t := declared(out); t&tObject != 0 {
+		out.Set("type", "object")
+	}
+	if ref := n.String("$ref"); ref != "" {
+		if t := c.target(ref); t != nil && !slices.Contains(path, ref) {
+			if c.rules.Strict == nil || where == "root" {
+				c.change(at+"/$ref", where+"_ref", ref, nil, false)
+			}
+			c.intersect(out, c.flatten(c.clone(t), append(path, ref), where), false)
+		}
+	}
+	if l := n.List("allOf"); l != nil {
+		c.change(at+"/allOf", where+"_allof", l, nil, false)
+		for _, v := range l {
+			if o, ok := v.(*object); ok {
+				c.intersect(out, c.flatten(o, path, where), false)
+			}
+		}
+	}
+	for _, kw := range []string{"anyOf", "oneOf"} {
+		l := n.List(kw)
+		if l == nil {
+			continue
+		}
+		var alts []*object
+		for _, v := range l {
+			if o, ok := v.(*object); ok && c.takesObjects(o) {
+				alts = append(alts, c.flatten(o, path, where))
+			}
+		}
+		c.change(at+"/"+kw, where+"_union", l, nil, len(alts) > 1)
+		if len(alts) == 0 {
+			continue
+		}
+		if s := sayAlternatives(alts, kw); s != "" {
+			c.sayNote(out, where, s)
+		}
+		c.intersect(out, c.union(alts), false)
+	}
+	for _, kw := range []string{"not", "enum", "const"} {
+		if v, ok := n.Get(kw); ok {
+			c.change(at+"/"+kw, where+"_"+kw, v, nil, true)
+			c.sayNote(out, where, map[string]string{"not": "The arguments must not match ", "enum": "The arguments must be one of ",
+				"const": "The arguments must be "}[kw]+asText(v)+".")
+		}
+	}
+	return out
+}
+
+func (c *conv) sayNote(n *object, where, sentence string) {
+	if where == "root" {
+		c.notes = append(c.notes, sentence)
+		return
+	}
+	note(n, sentence)
+}
+
+// takesObjects reports whether an object could fit n, as far as n itself says.
+func (c *conv) takesObjects(n *object) bool {
+	if t := declared(n); t != 0 && t&tObject == 0 {
+		return false
+	}
+	if v, ok := n.Get("const"); ok && kindOf(v) != tObject {
+		return false
+	}
+	if t := c.target(n.String("$ref")); t != nil {
+		if d := declared(t); d != 0 && d&tObject == 0 {
+			return false
+		}
+	}
+	l := n.List("enum")
+	return l == nil || slices.ContainsFunc(l, func(v any) bool { return kindOf(v) == tObject })
+}
+
+// sayAlternatives puts what a flattened union said into a sentence.
+func sayAlternatives(alts []*object, kw string) string {
+	const most = 12
+	var parts []string
+	said := false
+	for _, a := range alts {
+		var names []string
+		props := a.Object("properties")
+		if props == nil {
+			props = newObject()
+		}
+		for _, k := range props.Keys() {
+			p := props.Object(k)
+			switch v, fixed := p.Get("const"); {
+			case fixed:
+				names = append(names, k+": "+asText(v))
+			case len(p.List("enum")) == 1:
+				names = append(names, k+": "+asText(p.List("enum")[0]))
+			case containsName(a.List("required"), k):
+				names = append(names, k)
+			default:
+				names = append(names, k+"?")
+			}
+		}
+		for _, v := range a.List("required") {
+			if s := v.(string); !props.Has(s) {
+				names = append(names, s)
+			}
+		}
+		said = said || len(names) > 0
+		parts = append(parts, "("+strings.Join(names, ", ")+")")
+	}
+	if !said || len(parts) < 2 {
+		return ""
+	}
+	more := ""
+	if len(parts) > most {
+		more = " or " + strconv.Itoa(len(parts)-most) + " more"
+		parts = parts[:most]
+	}
+	lead := "Arguments come in one of these combinations: "
+	if kw == "oneOf" {
+		lead = "Arguments come in exactly one of these combinations: "
+	}
+	return lead + strings.Join(parts, " or ") + more + "."
+}
+
+// union is one object schema that takes what any of the alternatives takes. A
+// property that only some of them name has its meaning from those.
+func (c *conv) union(alts []*object) *object {
+	out := newObject("type", "object")
+	byName := map[string][]*object{}
+	var order []string
+	closed, typed := true, true
+	required := alts[0].List("required")
+	for _, a := range alts {
+		if props := a.Object("properties"); props != nil {
+			for _, k := range props.Keys() {
+				o := props.Object(k)
+				if o == nil {
+					continue
+				}
+				if byName[k] == nil {
+					order = append(order, k)
+				}
+				if !slices.ContainsFunc(byName[k], func(x *object) bool { return ordered.Equal(x, o) }) {
+					byName[k] = append(byName[k], o)
+				}
+			}
+		}
+		ap, has := a.Get("additionalProperties")
+		closed = closed && has && ap == false && !a.Has("patternProperties")
+		typed = typed && declared(a) == tObject
+		var kept []any
+		for _, v := range required {
+			if containsName(a.List("required"), v.(string)) {
+				kept = append(kept, v)
+			}
+		}
+		required = kept
+	}
+	if !typed {
+		out.Delete("type")
+	}
+	if len(order) > 0 {
+		props := newObject()
+		for _, k := range order {
+			props.Set(k, anyOfThem(byName[k]))
+		}
+		out.Set("properties", props)
+	}
+	if len(required) > 0 {
+		out.Set("required", required)
+	}
+	if closed {
+		out.Set("additionalProperties", false)
+	}
+	return out
+}
+
+// anyOfThem is a schema for what fits any of the given ones.
+func anyOfThem(l []*object) *object {
+	if len(l) == 1 {
+		return l[0]
+	}
+	// Discriminators: constants become one list.
+	merged, values := newObject(), []any{}
+	for _, o := range l {
+		for _, kw := range o.Keys() {
+			v, _ := o.Get(kw)
+			switch {
+			case kw == "const":
+				values = append(values, v)
+			case kw == "enum":
+				values = append(values, o.List("enum")...)
+			case kw == "description" || kw == "title":
+				if !merged.Has(kw) {
+					merged.Set(kw, v)
+				}
+			case kw == "type" && (!merged.Has(kw) || ordered.Equal(v, merged.String("type"))):
+				merged.Set(kw, v)
+			default:
+				return anyOfList(l)
+			}
+		}
+		if !o.Has("const") && !o.Has("enum") || o.Has("type") != merged.Has("type") {
+			return anyOfList(l)
+		}
+	}
+	var distinct []any
+	for _, v := range values {
+		if !slices.ContainsFunc(distinct, func(w any) bool { return ordered.Equal(v, w) }) {
+			distinct = append(distinct, v)
+		}
+	}
+	merged.Set("enum", distinct)
+	return merged
+}
+
+func anyOfList(l []*object) *object {
+	out := make([]any, 0, len(l))
+	for _, o := range l {
+		if open(o) {
+			return o // takes everything already
+		}
+		out = append(out, o)
+	}
+	return newObject("anyOf", out)
+}
+
+// intersect narrows a by what b says. Where a keyword cannot hold both it keeps
+// a's and reports false; with exact nothing but a full success is of use, so it
+// stops there.
+func (c *conv) intersect(a, b *object, exact bool) bool {
+	ok := true
+	for _, kw := range b.Keys() {
+		y, _ := b.Get(kw)
+		x, has := a.Get(kw)
+		if !has {
+			if exact && (kw == "additionalProperties" && y != true && a.Has("properties") ||
+				kw == "properties" && closedBeside(a) || kw == "unevaluatedProperties" || kw == "unevaluatedItems" ||
+				kw == "items" && a.Has("prefixItems") || kw == "prefixItems" && a.Has("items") ||
+				(kw == "then" || kw == "else" || kw == "if") && (a.Has("if") || a.Has("then") || a.Has("else"))) {
+				return false
+			}
+			a.Set(kw, y)
+			continue
+		}
+		if annotations[kw] || ordered.Equal(x, y) {
+			continue
+		}
+		merged, fits := c.meet(kw, x, y)
+		if exact && fits && kw == "properties" && (closedBeside(a) || closedBeside(b)) && !sameKeys(x, y) {
+			return false
+		}
+		if !fits {
+			ok = false
+			if exact {
+				return false
+			}
+			c.change(c.origin[b]+"/"+kw, "conflict_dropped", y, x, true)
+			continue
+		}
+		a.Set(kw, merged)
+	}
+	return ok
+}
+
+// closedBeside reports whether n limits the keys that its properties do not name.
+func closedBeside(n *object) bool {
+	v, ok := n.Get("additionalProperties")
+	return ok && v != true
+}
+
+func sameKeys(x, y any) bool {
+	a, okA := x.(*object)
+	b, okB := y.(*object)
+	return okA && okB && a.Len() == b.Len() && !slices.ContainsFunc(a.Keys(), func(k string) bool { return !b.Has(k) })
+}
+
+// meet is the value of a keyword that demands what x and y demand.
+func (c *conv) meet(kw string, x, y any) (any, bool) {
+	switch kw {
+	case "type":
+		a, b := declared(newObject("type", x)), declared(newObject("type", y))
+		t := a & b
+		if a&tNumber != 0 && b&tInteger != 0 || b&tNumber != 0 && a&tInteger != 0 {
+			t |= tInteger
+		}
+		return t.keyword(), t != 0
+	case "properties", "patternProperties":
+		a, b := x.(*object), y.(*object)
+		out := a.Shallow()
+		for _, k := range b.Keys() {
+			v, _ := b.Get(k)
+			if w, has := out.Get(k); has {
+				out.Set(k, c.both(w, v))
+			} else {
+				out.Set(k, v)
+			}
+		}
+		return out, true
+	case "required":
+		out := slices.Clone(x.([]any))
+		for _, v := range y.([]any) {
+			if !containsName(out, v.(string)) {
+				out = append(out, v)
+			}
+		}
+		return out, true
+	case "additionalProperties":
+		if x == false || y == false {
+			return false, true
+		}
+		return c.both(x, y), true
+	case "items", "propertyNames":
+		return c.both(x, y), true
+	case "minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties":
+		if bound(x).Cmp(bound(y)) < 0 {
+			return y, true
+		}
+		return x, true
+	case "maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties":
+		if bound(x).Cmp(bound(y)) > 0 {
+			return y, true
+		}
+		return x, true
+	case "uniqueItems":
+		return x == true || y == true, true
+	case "enum":
+		var out []any
+		for _, v := range x.([]any) {
+			if slices.ContainsFunc(y.([]any), func(w any) bool { return ordered.Equal(v, w) }) {
+				out = append(out, v)
+			}
+		}
+		return out, len(out) > 0
+	}
+	return x, false
+}
+
+// both is a schema for what fits x and y.
+func (c *conv) both(x, y any) any {
+	a, okA := x.(*object)
+	b, okB := y.(*object)
+	switch {
+	case x == true, okA && okB && open(a) && a.Len() == 0:
+		return y
+	case y == true, okA && okB && open(b):
+		return x
+	case !okA || !okB:
+		return newObject("not", newObject()) // one is false
+	case ordered.Equal(a, b):
+		return a
+	}
+	if m := a.Shallow(); c.step() && c.intersect(m, b, true) {
+		c.origin[m] = c.origin[a]
+		return m
+	}
+	out := newObject("allOf", []any{a, b})
+	c.origin[out] = c.origin[a]
+	return out
+}
+
+// repairRequired declares what is required and not declared, and forgets what a
+// closed object could never hold.
+func (c *conv) repairRequired() {
+	nodes(c.root, func(n *object) {
+		l, props := n.List("required"), n.Object("properties")
+		if len(l) == 0 || props == nil || props.Len() == 0 && n != c.root || n.Has("patternProperties") {
+			return
+		}
+		for _, v := range l {
+			name := v.(string)
+			if props.Has(name) {
+				continue
+			}
+			at := c.origin[n] + "/required"
+			switch ap, _ := n.Get("additionalProperties"); ap := ap.(type) {
+			case bool:
+				if !ap {
+					removeRequired(n, name)
+					c.change(at, "required_unknown", name, nil, true)
+					continue
+				}
+				props.Set(name, newObject())
+			case *object:
+				props.Set(name, c.clone(ap))
+			default:
+				props.Set(name, newObject())
+			}
+			c.change(at, "required_undeclared", name, newObject(), false)
+		}
+	})
+}

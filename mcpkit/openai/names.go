@@ -1,0 +1,71 @@
+package openai
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/aurorabot-dev/platform/mcpkit/catalog"
+	"github.com/aurorabot-dev/platform/mcpkit/fault"
+)
+
+// maxPrefix leaves a name room for its tool.
+const maxPrefix = 16
+
+// fitName is the catalogue's name of a tool where the provider and the reserved
+// names allow it; else one that ends in a hash of the pair. Either way it
+// depends on nothing that other tools do.
+func (x *Export) fitName(name string, id catalog.ID) string {
+	lead := ""
+	if c := name[0]; x.profile.letterFirst && (c == '-' || c >= '0' && c <= '9') {
+		lead = "_"
+	}
+	fitted := lead + name
+	sum := sha256.Sum256([]byte(id.Server + "\x00" + id.Tool))
+	for digits := 8; digits <= 56 && (len(fitted) > catalog.MaxExportName || x.reserved[fitted]); digits += 4 {
+		tail := "_" + hex.EncodeToString(sum[:])[:digits]
+		fitted = lead + name
+		fitted = fitted[:min(len(fitted), catalog.MaxExportName-len(tail))] + tail
+	}
+	return fitted
+}
+
+// spoken are prefixes that models put before a function's name.
+var spoken = []string{"functions.", "functions:", "default_api.", "default_api:", "tools.", "tools:", "tool."}
+
+// resolve finds the tool that a model means by name. repaired says what was cut
+// off to find it.
+func (x *Export) resolve(name string) (it *item, repaired string, err *fault.Error) {
+	if it := x.byName[name]; it != nil {
+		return it, "", nil
+	}
+	if x.reserved[name] {
+		return nil, "", fault.New(fault.ToolNotFound, "%q is a local function, not a tool of a server", name)
+	}
+	for _, p := range spoken {
+		if rest, ok := strings.CutPrefix(name, p); ok && x.byName[rest] != nil {
+			return x.byName[rest], fmt.Sprintf("the name %q was called as %q", rest, name), nil
+		}
+	}
+	tool, e := x.table.Resolve(name)
+	if e == nil {
+		return x.byID[tool.ID()], "", nil
+	}
+	err = fault.From(e)
+	found := *err
+	for i, c := range found.Candidates {
+		if t, e := x.table.Resolve(c); e == nil {
+			found.Candidates[i] = x.byID[t.ID()].name
+		}
+	}
+	if len(found.Candidates) == 0 {
+		const most = 10
+		for _, it := range x.items[:min(len(x.items), most)] {
+			found.Candidates = append(found.Candidates, it.name)
+		}
+	}
+	slices.Sort(found.Candidates)
+	return nil, "", &found
+}
