@@ -145,15 +145,6 @@ func (a *App) Package() string { return a.manifest.Package }
 // Version is the manifest's version.
 func (a *App) Version() string { return a.manifest.Version }
 
-// Commands are the names in the manifest's commands list, without the package.
-func (a *App) Commands() []string {
-	names := make([]string, len(a.manifest.Commands))
-	for i, c := range a.manifest.Commands {
-		names[i] = c.Name
-	}
-	return names
-}
-
 // Server is the SDK's server, for what this package has no word for, such as
 // prompts. Tools added to it directly bypass the shapes described in AddTool.
 func (a *App) Server() *mcp.Server { return a.server }
@@ -187,6 +178,9 @@ func (a *App) Serve(ctx context.Context, t mcp.Transport) error {
 	if err != nil {
 		return fmt.Errorf("connecting: %w", err)
 	}
+
+	a.Log.Info("app started", "package", a.Package(), "version", a.Version(), "events_waiting", a.outbox.waiting())
+	defer a.Log.Info("app stopped", "package", a.Package())
 
 	var owned sync.WaitGroup
 	failed := make(chan error, len(a.workers))

@@ -79,7 +79,7 @@ func run(manifestYAML []byte, setup func(*App) error, args []string, stdin, stdo
 func usage(w io.Writer, m manifest, flags *flag.FlagSet) {
 	fmt.Fprintf(w, "%s %s (%s): an MCP server on standard input and output.\n\nTools:\n", m.Package, m.Version, m.Name)
 	for _, c := range m.Commands {
-		fmt.Fprintf(w, "  %s.%s\n    \t%s\n", m.Package, c.Name, c.Description)
+		fmt.Fprintf(w, "  %s\n    \t%s\n", m.fullName(c.Name), c.Description)
 	}
 	fmt.Fprint(w, `
 Environment:

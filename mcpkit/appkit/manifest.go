@@ -3,6 +3,7 @@ package appkit
 import (
 	"fmt"
 	"regexp"
+	"strings"
 
 	"gopkg.in/yaml.v3"
 )
@@ -34,4 +35,9 @@ func parseManifest(text []byte) (manifest, error) {
 		m.Name = m.Package
 	}
 	return m, nil
+}
+
+// fullName is a tool's name with the package before it, once.
+func (m manifest) fullName(tool string) string {
+	return m.Package + "." + strings.TrimPrefix(tool, m.Package+".")
 }

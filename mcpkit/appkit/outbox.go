@@ -131,6 +131,13 @@ func readEntry(path string) (*entry, error) {
 	return e, nil
 }
 
+// waiting is how many events are not settled.
+func (o *outbox) waiting() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return len(o.entries)
+}
+
 // put makes an event durable and has it sent. An event that is in the outbox
 // already is not put twice.
 func (o *outbox) put(id string, params json.RawMessage, expire time.Time) error {

@@ -67,7 +67,7 @@ func Fail(code, format string, args ...any) *fault.Error {
 // same name twice, a type without a schema, a bad tag): a defect of the app that
 // its first test finds.
 func AddTool[In, Out any](a *App, tool Tool, run func(ctx context.Context, in In) (Out, error)) {
-	name := a.manifest.Package + "." + strings.TrimPrefix(tool.Name, a.manifest.Package+".")
+	name := a.manifest.fullName(tool.Name)
 	in, err := inferInput[In]()
 	if err != nil {
 		panic(fmt.Sprintf("appkit: tool %s: input: %v", name, err))

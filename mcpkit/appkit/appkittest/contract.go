@@ -10,35 +10,29 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
-	"gopkg.in/yaml.v3"
+
+	"github.com/aurorabot-dev/platform/mcpkit/manifest"
 )
 
 var toolName = regexp.MustCompile(`^[A-Za-z0-9_.-]+$`)
 
-// CheckContract holds a running app against what every app promises: its server
-// says who it is and that it sends events; the tools it lists are the manifest's
-// commands, under names led by the package; each has a description and valid
-// schemas, the input's closed to unknown arguments.
-func CheckContract(t testing.TB, s *Session, manifest []byte) {
+// CheckContract holds a running app against what every app promises: a platform
+// can read its manifest; its server says who it is and that it sends events; the
+// tools it lists are the manifest's commands, under names led by the package;
+// each has a description and valid schemas, the input's closed to unknown
+// arguments.
+func CheckContract(t testing.TB, s *Session, manifestYAML []byte) {
 	t.Helper()
-	var m struct {
-		Package  string                  `yaml:"package"`
-		Version  string                  `yaml:"version"`
-		Type     string                  `yaml:"type"`
-		Commands []struct{ Name string } `yaml:"commands"`
-	}
-	if err := yaml.Unmarshal(manifest, &m); err != nil {
-		t.Fatalf("reading the manifest: %v", err)
-	}
-	if m.Type != "mcp-server" {
-		t.Errorf("the manifest's type is %q, want mcp-server", m.Type)
+	// Variables are for whoever runs the app; here each has some value.
+	m, err := manifest.Parse("manifest.yaml", manifestYAML, func(string) (string, bool) { return "x", true })
+	if err != nil {
+		t.Fatalf("the manifest: %v", err)
 	}
 	init := s.Client.InitializeResult()
 	if got := init.ServerInfo; got.Name != m.Package || got.Version != m.Version {
@@ -48,7 +42,7 @@ func CheckContract(t testing.TB, s *Session, manifest []byte) {
 		t.Errorf("the server lacks the capability tools or aurora/event: %+v", init.Capabilities)
 	}
 
-	var listed, commands []string
+	var listed []string
 	for _, tool := range s.listTools(t) {
 		listed = append(listed, tool.Name)
 		if !strings.HasPrefix(tool.Name, m.Package+".") || !toolName.MatchString(tool.Name) {
@@ -64,13 +58,11 @@ func CheckContract(t testing.TB, s *Session, manifest []byte) {
 			t.Errorf("%s: output schema: %v", tool.Name, err)
 		}
 	}
-	for _, c := range m.Commands {
-		commands = append(commands, m.Package+"."+c.Name)
+	if len(m.Commands) == 0 {
+		t.Error("the manifest lists no commands")
 	}
-	slices.Sort(listed)
-	slices.Sort(commands)
-	if !slices.Equal(listed, commands) {
-		t.Errorf("the manifest's commands are not the tools:\ncommands %v\ntools    %v", commands, listed)
+	if d := m.Drift(listed); !d.None() {
+		t.Errorf("the manifest's commands are not the tools: %v are declared only, %v are live only", d.Missing, d.Undeclared)
 	}
 }
 
