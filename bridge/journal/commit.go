@@ -1,0 +1,123 @@
+package journal
+
+import (
+	"fmt"
+	"time"
+)
+
+// commitAll is the committer: it takes what is queued, makes it durable, and
+// tells those who wait. It ends when the journal is closed.
+func (j *Journal) commitAll() {
+	for {
+		b := j.take()
+		if b == nil {
+			return
+		}
+		err := j.commit(b)
+		j.mu.Lock()
+		b.err, j.syncing = err, nil
+		if err == nil {
+			j.durable, j.spare = b.last, b.buf
+		} else {
+			j.pending.err = err // closed while degraded: nobody will write these either
+			close(j.pending.done)
+		}
+		close(b.done)
+		j.mu.Unlock()
+		if err != nil {
+			return
+		}
+	}
+}
+
+// take waits for records and makes room for the next; nil when closed and empty.
+func (j *Journal) take() *batch {
+	for {
+		j.mu.Lock()
+		if b := j.pending; len(b.buf) > 0 {
+			j.pending, j.syncing, j.spare = newBatch(j.spare), b, nil
+			close(j.room)
+			j.room = make(chan struct{})
+			j.mu.Unlock()
+			return b
+		}
+		closing := j.isClosing()
+		j.mu.Unlock()
+		if closing {
+			return nil
+		}
+		select {
+		case <-j.kick:
+		case <-j.closing:
+		}
+	}
+}
+
+// commit makes b durable, however long that takes. It fails only when the
+// journal is closed while it cannot write.
+func (j *Journal) commit(b *batch) error {
+	for attempt := 0; ; attempt++ {
+		err := j.opt.Space.check(j.opt.Dir, j.State().Err != nil)
+		if err == nil {
+			err = j.write(b)
+		}
+		if err == nil {
+			j.setState(nil)
+			return nil
+		}
+		if attempt == 0 && j.seg == nil && j.State().Err == nil {
+			j.opt.Logger.Error("journal: writing failed, trying a new segment", "error", err)
+			if !errSpace(err) {
+				continue // a new file may do
+			}
+		}
+		j.setState(err)
+		select {
+		case <-j.closing:
+			return fmt.Errorf("%w: %w", ErrClosed, err)
+		case <-time.After(j.opt.Retry):
+		}
+	}
+}
+
+func (j *Journal) write(b *batch) error {
+	if j.seg != nil && !j.seg.fits(len(b.buf)) {
+		err := j.seg.seal()
+		j.seg = nil
+		if err != nil {
+			j.opt.Logger.Warn("journal: closing a full segment", "error", err) // its records are synced
+		}
+	}
+	if j.seg == nil {
+		size := j.opt.Space.fit(j.opt.Dir, j.opt.SegmentBytes)
+		seg, err := createSegment(j.opt.Dir, b.first, max(size, int64(len(b.buf))+headerSize), j.opt.Fault)
+		if err != nil {
+			return err
+		}
+		j.seg = seg
+		poke(j.rotated) // the one before is full now
+	}
+	j.syncs.Add(1)
+	if err := j.seg.append(b.buf); err != nil {
+		j.seg.abandon()
+		j.seg = nil
+		return err
+	}
+	return nil
+}
+
+func (j *Journal) setState(err error) {
+	j.mu.Lock()
+	was := j.state.Err
+	if (was == nil) != (err == nil) {
+		j.state.Since = time.Now()
+	}
+	j.state.Err = err
+	j.mu.Unlock()
+	switch {
+	case was == nil && err != nil:
+		j.opt.Logger.Error("journal degraded", "cause", err)
+	case was != nil && err == nil:
+		j.opt.Logger.Info("journal writes again")
+	}
+}

@@ -1,0 +1,346 @@
+// Package journal is the append-only log behind the bus: the durable record of
+// every event, their order, the memory of ids already seen, and the audit trail.
+//
+//	j, err := journal.Open(journal.Options{Dir: "data/journal"})
+//	var pos uint64
+//	err = j.Append(ctx, func(q journal.Queue) error {
+//		if _, _, seen := q.Lookup(key); seen {
+//			return nil
+//		}
+//		pos, err = q.Add(journal.Record{Kind: journal.Deliver, Key: key, Body: body})
+//		return err
+//	})
+//	err = j.Wait(ctx, pos) // durable
+//
+// A directory holds segments NNN.log named after the position of their first
+// record, for each full segment a summary NNN.ids of the ids in it, and what
+// had to be cut from a segment as NNN-OFFSET.torn:
+//
+//	segment  64 bytes: "aurjrnl1", first position, zeros; then records, zeros
+//	record   64 bytes: size, crc32c of all that follows, position, time, seq,
+//	         key, lengths, kind, owner, expiry; then source, name and body,
+//	         padded to 8 bytes
+//
+// Positions are dense and rise from 1; times rise strictly, also when the clock
+// is set back. One goroutine commits: all that was queued while it synced the
+// last batch is written and synced as the next. Segments are allocated ahead and
+// overwritten, so that a commit syncs data and no metadata.
+//
+// A sync that failed is never repeated on the same file, whose pages the kernel
+// may have dropped: the batch is still in memory and goes to a new segment.
+// While that is not possible, or the disk is nearly full, the journal is
+// degraded: it takes what fits its queue, acknowledges nothing, and resumes by
+// itself.
+//
+// The package knows nothing of envelopes, files for a Brain, or MCP.
+package journal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// ErrClosed says that the journal was closed before the outcome was known.
+var ErrClosed = errors.New("journal is closed")
+
+// ErrDegraded says that the journal cannot write at present. It is in the
+// errors of calls whose context ended while they waited.
+var ErrDegraded = errors.New("journal is degraded")
+
+// ErrTooLarge says that a record exceeds the limits of [Record].
+var ErrTooLarge = errors.New("record is too large for the journal")
+
+// Options say where a journal is and how much it keeps. Zero values are the
+// defaults named.
+type Options struct {
+	Dir          string        // created 0700 when missing
+	SegmentBytes int64         // size of a segment; 16 MiB, less on a small disk
+	QueueBytes   int           // records waiting for the running sync; 8 MiB
+	MaxIDs       int           // the memory of ids reaches back over this many records; 1,000,000
+	MaxIDAge     time.Duration // and this long, whichever is less; 7 days
+	KeepBytes    int64         // whole old segments beyond this are dropped; 2 GiB
+	KeepAge      time.Duration // and those older than this; 30 days
+	Space        Space         // when to stop before the disk is full
+	Retry        time.Duration // pause between attempts while degraded; 250 ms
+	Logger       *slog.Logger  // discards when nil
+
+	// Fault, if set, is called before each step on the disk and may fail or
+	// end it. Tests use it to crash at every step and to stand in for a broken disk.
+	Fault func(step string) error
+}
+
+func (o *Options) defaults() {
+	set(&o.SegmentBytes, 16<<20)
+	set(&o.QueueBytes, 8<<20)
+	set(&o.MaxIDs, 1_000_000)
+	set(&o.MaxIDAge, 7*24*time.Hour)
+	set(&o.KeepBytes, 2<<30)
+	set(&o.KeepAge, 30*24*time.Hour)
+	set(&o.Retry, 250*time.Millisecond)
+	o.Space.defaults()
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Fault == nil {
+		o.Fault = func(string) error { return nil }
+	}
+}
+
+func set[T comparable](v *T, fallback T) {
+	var zero T
+	if *v == zero {
+		*v = fallback
+	}
+}
+
+// Journal is an open journal. It is safe for concurrent use. One process at a
+// time has a directory's journal open; a [Reader] may look on.
+type Journal struct {
+	opt  Options
+	lock *os.File
+
+	mu      sync.Mutex
+	index   *index
+	sources sources
+	next    uint64    // position of the next record
+	last    time.Time // of the last record
+	durable uint64    // highest synced position
+	pending *batch    // takes records
+	syncing *batch    // is being written; nil between batches
+	room    chan struct{}
+	state   State
+	spare   []byte
+
+	seg       *segment // the committer's own
+	kick      chan struct{}
+	closing   chan struct{}
+	closeOnce sync.Once
+	owned     sync.WaitGroup // committer and keeper
+	rotated   chan struct{}
+	delivered atomic.Uint64
+	damage    []Damage
+	syncs     atomic.Int64
+}
+
+// batch is what one sync makes durable.
+type batch struct {
+	buf         []byte
+	first, last uint64
+	done        chan struct{} // closed when the outcome is known
+	err         error
+}
+
+func newBatch(buf []byte) *batch { return &batch{buf: buf[:0], done: make(chan struct{})} }
+
+// State is whether the journal can write.
+type State struct {
+	Err   error     // why it is degraded; nil when all is well
+	Since time.Time // of the last change
+}
+
+// Open opens or creates a journal, completes what a crash left (see
+// [Journal.Damage]), and loads the memory of ids.
+func Open(opt Options) (_ *Journal, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("opening journal %s: %w", opt.Dir, err)
+		}
+	}()
+	opt.defaults()
+	if err := os.MkdirAll(opt.Dir, 0o700); err != nil {
+		return nil, err
+	}
+	lock, err := Lock(filepath.Join(opt.Dir, "lock"))
+	if err != nil {
+		return nil, err
+	}
+	j := &Journal{
+		opt: opt, lock: lock, index: newIndex(opt.MaxIDs, opt.MaxIDAge), sources: sources{},
+		next: 1, pending: newBatch(nil), room: make(chan struct{}),
+		kick: make(chan struct{}, 1), closing: make(chan struct{}), rotated: make(chan struct{}, 1),
+		state: State{Since: time.Now()},
+	}
+	if err := j.load(); err != nil {
+		lock.Close()
+		return nil, err
+	}
+	j.durable = j.next - 1
+	j.owned.Go(j.commitAll)
+	j.owned.Go(j.keep)
+	return j, nil
+}
+
+// Queue is the end of the journal while it is held for one caller of Append.
+type Queue struct{ j *Journal }
+
+// Lookup finds the record with a key, synced or not, and who it belongs to.
+// Records before the horizon of ids are not found.
+func (q Queue) Lookup(k Key) (pos uint64, owner uint16, seen bool) { return q.j.index.lookup(k) }
+
+// Seq is the highest seq a record of source was added with; 0 for a new source.
+func (q Queue) Seq(source string) uint64 { return q.j.sources[source].seq }
+
+// Add queues a record and returns its position. Pos and Time are set by the
+// journal. The error is [ErrTooLarge], and nothing was queued.
+func (q Queue) Add(r Record) (uint64, error) {
+	if len(r.Body) > MaxBody || max(len(r.Source), len(r.Name)) > math.MaxUint16 {
+		return 0, ErrTooLarge
+	}
+	j := q.j
+	r.Pos = j.next
+	r.Time = time.Now().Round(0)
+	if !r.Time.After(j.last) {
+		r.Time = j.last.Add(1)
+	}
+	j.next, j.last = j.next+1, r.Time
+	j.remember(&r)
+	b := j.pending
+	if len(b.buf) == 0 {
+		b.first = r.Pos
+	}
+	b.last = r.Pos
+	b.buf = r.append(b.buf)
+	return r.Pos, nil
+}
+
+func (j *Journal) remember(r *Record) {
+	j.index.add(r.Key, r.Pos, r.Owner, r.Time)
+	j.sources.note(r.Source, r.Seq, r.Pos)
+}
+
+// Append calls build once with the queue's end, as soon as there is room. The
+// order of these calls is the order of records. What was added is durable when
+// [Journal.Wait] says so. An error is build's, or says that ctx ended or the
+// journal was closed before build was called.
+func (j *Journal) Append(ctx context.Context, build func(Queue) error) error {
+	for {
+		j.mu.Lock()
+		if j.isClosing() {
+			j.mu.Unlock()
+			return ErrClosed
+		}
+		if len(j.pending.buf) < j.opt.QueueBytes {
+			err := build(Queue{j})
+			queued := len(j.pending.buf) > 0
+			j.mu.Unlock()
+			if queued {
+				poke(j.kick)
+			}
+			return err
+		}
+		room := j.room
+		j.mu.Unlock()
+		select {
+		case <-room:
+		case <-j.closing:
+		case <-ctx.Done():
+			return j.ended(ctx)
+		}
+	}
+}
+
+// Wait returns when the record at pos is durable. When ctx ends first the
+// outcome is open.
+func (j *Journal) Wait(ctx context.Context, pos uint64) error {
+	j.mu.Lock()
+	if pos <= j.durable {
+		j.mu.Unlock()
+		return nil
+	}
+	b := j.pending
+	if j.syncing != nil && pos <= j.syncing.last {
+		b = j.syncing
+	}
+	j.mu.Unlock()
+	select {
+	case <-b.done:
+		return b.err
+	case <-ctx.Done():
+		return j.ended(ctx)
+	}
+}
+
+func (j *Journal) ended(ctx context.Context) error {
+	if s := j.State(); s.Err != nil {
+		return fmt.Errorf("%w: %w: %w", context.Cause(ctx), ErrDegraded, s.Err)
+	}
+	return context.Cause(ctx)
+}
+
+func (j *Journal) isClosing() bool {
+	select {
+	case <-j.closing:
+		return true
+	default:
+		return false
+	}
+}
+
+// Durable is the highest position that is synced; 0 for an empty journal.
+func (j *Journal) Durable() uint64 {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.durable
+}
+
+// End is the highest position that is queued or synced, and the time of that record.
+func (j *Journal) End() (pos uint64, last time.Time) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.next - 1, j.last
+}
+
+// State is whether the journal can write.
+func (j *Journal) State() State {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.state
+}
+
+// Syncs counts the syncs of segments since Open.
+func (j *Journal) Syncs() int64 { return j.syncs.Load() }
+
+// IDs is how many ids are remembered and the position from which on all are.
+func (j *Journal) IDs() (count int, horizon uint64) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return len(j.index.entries), j.index.horizon
+}
+
+// Damage is what Open found broken and kept aside.
+func (j *Journal) Damage() []Damage { return j.damage }
+
+// Close commits what is queued and frees everything. While the journal is
+// degraded it does not wait: what is queued is lost, and the error says so.
+func (j *Journal) Close() error {
+	var err error
+	j.closeOnce.Do(func() {
+		j.mu.Lock()
+		close(j.closing)
+		j.mu.Unlock()
+		j.owned.Wait()
+		if j.seg != nil {
+			err = j.seg.seal()
+		}
+		if lost := j.pending; lost.err != nil {
+			err = errors.Join(err, fmt.Errorf("%d records were not written: %w", j.next-1-j.durable, lost.err))
+		}
+		err = errors.Join(err, j.lock.Close())
+	})
+	return err
+}
+
+func poke(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}

@@ -1,0 +1,211 @@
+package journal
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	segmentMagic = "aurjrnl1"
+	// stride is how far ahead of the records a segment is filled with zeros.
+	// Writing over blocks that were written before changes no metadata, so that
+	// most syncs wait for the data alone.
+	stride = 1 << 20
+)
+
+var zeros [stride]byte
+
+// segment is the file that takes records.
+type segment struct {
+	f      *os.File
+	fault  func(string) error
+	first  uint64
+	off    int64 // end of the synced records
+	filled int64 // end of the blocks written before
+	size   int64
+}
+
+func segmentPath(dir string, first uint64) string {
+	return filepath.Join(dir, fmt.Sprintf("%020d.log", first))
+}
+
+// createSegment makes a durable, empty segment with its blocks allocated. On
+// error nothing is left of it.
+func createSegment(dir string, first uint64, size int64, fault func(string) error) (_ *segment, err error) {
+	if err := fault("journal create"); err != nil {
+		return nil, err
+	}
+	f, err := os.OpenFile(segmentPath(dir, first), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	s := &segment{f: f, fault: fault, first: first, off: headerSize, size: size}
+	defer func() {
+		if err != nil {
+			f.Close()
+			os.Remove(f.Name())
+		}
+	}()
+	if err := allocate(f, size); err != nil {
+		return nil, err
+	}
+	var h [headerSize]byte
+	copy(h[:], segmentMagic)
+	binary.LittleEndian.PutUint64(h[8:], first)
+	if _, err := f.WriteAt(h[:], 0); err != nil {
+		return nil, err
+	}
+	if err := s.fill(headerSize); err != nil {
+		return nil, err
+	}
+	if err := f.Sync(); err != nil {
+		return nil, err
+	}
+	if err := fault("journal folder sync"); err != nil {
+		return nil, err
+	}
+	return s, SyncDir(dir)
+}
+
+// resumeSegment takes up a segment whose records end at off, of which the rest was cut.
+func resumeSegment(dir string, first uint64, off, size int64, fault func(string) error) (*segment, error) {
+	f, err := os.OpenFile(segmentPath(dir, first), os.O_RDWR, 0)
+	if err != nil {
+		return nil, err
+	}
+	s := &segment{f: f, fault: fault, first: first, off: off, filled: off, size: size}
+	if err := allocate(f, size); err != nil {
+		s.size = off // full: the next batch makes a new one, which waits for space
+	}
+	return s, nil
+}
+
+func allocate(f *os.File, size int64) error {
+	err := unix.Fallocate(int(f.Fd()), 0, 0, size)
+	if errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENOSYS) {
+		err = f.Truncate(size)
+	}
+	if err != nil {
+		return &os.PathError{Op: "fallocate", Path: f.Name(), Err: err}
+	}
+	return nil
+}
+
+func (s *segment) fits(n int) bool { return s.off+int64(n) <= s.size }
+
+// fill writes zeros so that the blocks up to one stride after end are written.
+func (s *segment) fill(end int64) error {
+	from, to := max(s.filled, end), min(end+stride, s.size)
+	if end+stride/2 < s.filled || from >= to { // half a stride is left, or nothing to fill
+		return nil
+	}
+	if _, err := s.f.WriteAt(zeros[:to-from], from); err != nil {
+		return err
+	}
+	s.filled = to
+	return nil
+}
+
+// append makes b durable after the records that are. After an error the file
+// must not be used again.
+func (s *segment) append(b []byte) error {
+	if err := s.fault("journal write"); err != nil {
+		return err
+	}
+	if _, err := s.f.WriteAt(b, s.off); err != nil {
+		return err
+	}
+	if err := s.fill(s.off + int64(len(b))); err != nil {
+		return err
+	}
+	if err := s.fault("journal sync"); err != nil {
+		return err
+	}
+	for {
+		err := unix.Fdatasync(int(s.f.Fd()))
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil {
+			return &os.PathError{Op: "fdatasync", Path: s.f.Name(), Err: err}
+		}
+		s.off += int64(len(b))
+		return s.fault("journal synced")
+	}
+}
+
+// seal gives back what the segment did not use and closes it.
+func (s *segment) seal() error {
+	return errors.Join(s.f.Truncate(s.off), s.f.Close())
+}
+
+// abandon leaves a file whose sync failed. What it holds beyond its synced
+// records is void: the next segment begins where they end.
+func (s *segment) abandon() {
+	if s.off == headerSize {
+		os.Remove(s.f.Name())
+	} else {
+		s.f.Truncate(s.off)
+	}
+	s.f.Close()
+}
+
+// SyncDir makes the names in a folder durable.
+func SyncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+// list returns the positions that name the files of dir with a suffix, rising.
+func list(dir, suffix string) (firsts []uint64, err error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range entries {
+		if number, ok := strings.CutSuffix(e.Name(), suffix); ok && len(number) == 20 {
+			if first, err := strconv.ParseUint(number, 10, 64); err == nil {
+				firsts = append(firsts, first)
+			}
+		}
+	}
+	slices.Sort(firsts)
+	return firsts, nil
+}
+
+// Lock takes the only write lock of a folder, a file in it. The error names the
+// process that holds it.
+func Lock(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		holder := make([]byte, 20)
+		n, _ := f.ReadAt(holder, 0)
+		f.Close()
+		if errors.Is(err, unix.EWOULDBLOCK) {
+			return nil, fmt.Errorf("%w by process %s (%s)", ErrLocked, strings.TrimSpace(string(holder[:n])), path)
+		}
+		return nil, fmt.Errorf("locking %s: %w", path, err)
+	}
+	pid := []byte(strconv.Itoa(os.Getpid()) + "\n")
+	if err := f.Truncate(0); err == nil {
+		f.WriteAt(pid, 0) // only for the message above
+	}
+	return f, nil
+}
+
+// ErrLocked says that another process has the folder open for writing.
+var ErrLocked = errors.New("in use")
