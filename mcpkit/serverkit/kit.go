@@ -25,7 +25,7 @@
 //
 // Each child leads a process group of its own and carries, like everything that
 // descends from it, a token in its environment. Signals go to the group and to
-// whoever has the token or descends from one that has it, so a launcher that
+// whoever has the token or descends from one of these, so a launcher that
 // dies alone or a grandchild in another session changes nothing. The leader is
 // reaped last: until then its number cannot pass to a stranger.
 //

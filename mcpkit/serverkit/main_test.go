@@ -86,8 +86,7 @@ var fakes = map[string]func(){
 		echo()
 	},
 	"launcher": func() { // like npx: a shell between us and the server
-		c := exec.Command("/bin/sh", "-c", `"$0" & wait`, "/proc/self/exe")
-		c.Args[len(c.Args)-1] = self()
+		c := exec.Command("/bin/sh", "-c", `"$0"; exit $?`, self())
 		c.Env = append(os.Environ(), fakeVar+"=good")
 		c.Stdin, c.Stdout, c.Stderr = os.Stdin, os.Stdout, os.Stderr
 		start(c)
@@ -502,4 +501,6 @@ func recordedPIDs(t *testing.T, file string) (pids []int) {
 // gone reports whether no process has that pid, not even a zombie of ours.
 func gone(pid int) bool { return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) }
 
-func allGone(pids []int) bool { return !slices.ContainsFunc(pids, func(p int) bool { return !gone(p) }) }
+func allGone(pids []int) bool {
+	return !slices.ContainsFunc(pids, func(p int) bool { return !gone(p) })
+}

@@ -19,13 +19,16 @@ func childAttr() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: tru
 
 func awaitExit(cmd *exec.Cmd) { cmd.Wait() }
 
-type member struct{ pid, pgrp int }
+type member struct {
+	pid, pgrp int
+	start     uint64
+}
 
 func (member) signal(syscall.Signal) {}
 
 type tree struct{ prefix string }
 
-func (*tree) family(int, string) []member { return nil }
+func (*tree) family(int, string, map[int]uint64) []member { return nil }
 
 type guard struct{}
 

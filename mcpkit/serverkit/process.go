@@ -41,9 +41,17 @@ type process struct {
 	spawned time.Time
 	exited  chan struct{} // closed when the leader has ended; it stays a zombie until end reaps it
 	drained chan struct{} // closed when stderr has ended
+
+	// kin are the descendants as they were when the end began, by pid, with
+	// their start times: one that hides from the group and from the token is
+	// known by its ancestors, but only while those live.
+	kin map[int]uint64
 }
 
 func (p *process) pid() int { return p.cmd.Process.Pid }
+
+// family returns the living processes of this instance, the leader included.
+func (p *process) family() []member { return p.tree.family(p.pid(), p.token, p.kin) }
 
 // spawn starts spec's command in its own process group, with pipes of its own.
 // It returns what was executed even where that failed.
@@ -166,6 +174,10 @@ const (
 // does not. Each signal goes to the whole group, as servers are often started
 // by a launcher (npx, sh -c) that dies alone. hurry cuts all waits short.
 func (p *process) end(sess Session, cause error, kind stopKind, policy StopPolicy, hurry <-chan struct{}) *os.ProcessState {
+	p.kin = make(map[int]uint64)
+	for _, m := range p.family() {
+		p.kin[m.pid] = m.start
+	}
 	closed := make(chan struct{})
 	go func() {
 		defer close(closed)
@@ -231,7 +243,7 @@ func (p *process) signalGroup(sig syscall.Signal) {
 // signalAll signals the group and the descendants that left it.
 func (p *process) signalAll(sig syscall.Signal) {
 	p.signalGroup(sig)
-	for _, m := range p.tree.family(p.pid(), p.token) {
+	for _, m := range p.family() {
 		if m.pgrp != p.pid() {
 			m.signal(sig)
 		}
@@ -247,7 +259,7 @@ func (p *process) settleRest(termed bool, wait time.Duration, hurry <-chan struc
 		return // the leader itself has not ended in time
 	}
 	deadline := time.Now().Add(wait)
-	for pause := 5 * time.Millisecond; len(p.tree.family(p.pid(), p.token)) > 0; pause = min(2*pause, 100*time.Millisecond) {
+	for pause := 5 * time.Millisecond; len(p.family()) > 0; pause = min(2*pause, 100*time.Millisecond) {
 		if !termed {
 			termed = true
 			p.signalAll(syscall.SIGTERM)
@@ -268,7 +280,7 @@ func (p *process) settleRest(termed bool, wait time.Duration, hurry <-chan struc
 func (p *process) killAll() {
 	p.signalGroup(syscall.SIGKILL)
 	for round := 0; ; round++ {
-		rest := p.tree.family(p.pid(), p.token)
+		rest := p.family()
 		if len(rest) == 0 {
 			return
 		}

@@ -86,6 +86,7 @@ func (r *reaper) close() {
 	}
 	close(r.stop)
 	<-r.done
+	defer unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
 	for range 100 {
 		living := r.reap()
 		if len(living) == 0 {

@@ -166,9 +166,12 @@ func (t *tree) look() []member {
 }
 
 // family returns what lives of the group of leader, of those whose environment
-// carries token, and of the descendants of both.
-func (t *tree) family(leader int, token string) []member {
-	return descend(t.look(), func(m member) bool { return m.pgrp == leader || m.token == token })
+// carries token, of kin (pid to start time), and of the descendants of these.
+func (t *tree) family(leader int, token string, kin map[int]uint64) []member {
+	return descend(t.look(), func(m member) bool {
+		start, known := kin[m.pid]
+		return m.pgrp == leader || m.token == token || known && m.start == start
+	})
 }
 
 // descend returns the living processes for which is holds and their living

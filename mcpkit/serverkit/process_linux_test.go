@@ -1,0 +1,382 @@
+package serverkit
+
+import (
+	"bufio"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// over reports whether no process of that pid runs. One that an init process
+// outside of the test has yet to reap counts as over.
+func over(pid int) bool {
+	var m member
+	return !readStat(pid, &m) || m.zombie
+}
+
+func allOver(pids []int) bool {
+	return !slices.ContainsFunc(pids, func(p int) bool { return !over(p) })
+}
+
+// children returns the children of a process.
+func children(pid int) (list []member) {
+	for _, m := range scan("") {
+		if m.ppid == pid {
+			list = append(list, m)
+		}
+	}
+	return list
+}
+
+// platform starts a platform of its own process that runs the named servers,
+// and returns it once all are ready and want processes have been recorded.
+func platform(t *testing.T, servers string, want int) (pid int, record string, finish func()) {
+	t.Helper()
+	record = filepath.Join(t.TempDir(), "record")
+	c := fakeCmd("daemon")
+	c.Env = append(c.Env, "ARG="+servers, "RECORD="+record, noNap)
+	c.Stdout, c.Stderr = nil, nil
+	out, err := c.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	in, err := c.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	start(c)
+	t.Cleanup(func() {
+		c.Process.Kill()
+		c.Wait()
+		for _, pid := range recordedPIDs(t, record) {
+			syscall.Kill(pid, syscall.SIGKILL)
+		}
+	})
+	if line, err := bufio.NewReader(out).ReadString('\n'); line != "up\n" {
+		t.Fatalf("the platform says %q, %v", line, err)
+	}
+	eventually(t, "all processes recorded", func() bool { return len(recordedPIDs(t, record)) == want })
+	return c.Process.Pid, record, func() {
+		in.Close()
+		if err := c.Wait(); err != nil {
+			t.Errorf("the platform: %v", err)
+		}
+	}
+}
+
+func TestAKilledPlatformLeavesNoProcess(t *testing.T) {
+	// five servers and three grandchildren that tell their pids
+	pid, record, _ := platform(t, "good,immortal,launcher,grandchild,grandchild-session,leave-grandchild", 9)
+	pids := recordedPIDs(t, record)
+	for _, m := range children(pid) {
+		pids = append(pids, m.pid) // the guard among them
+	}
+	for _, m := range descend(scan(""), func(m member) bool { return m.pid == pid }) {
+		if m.pid != pid {
+			pids = append(pids, m.pid) // the shell's child
+		}
+	}
+	syscall.Kill(pid, syscall.SIGKILL)
+	eventually(t, "all gone", func() bool { return allOver(pids) })
+}
+
+func TestAKilledGuardIsReplacedAndTheNextDoesItsWork(t *testing.T) {
+	pid, record, _ := platform(t, "grandchild-session,grandchild", 4)
+	guards := func() (pids []int) {
+		for _, m := range children(pid) {
+			if b, _ := os.ReadFile("/proc/" + strconv.Itoa(m.pid) + "/cmdline"); strings.HasPrefix(string(b), "platform-guard") {
+				pids = append(pids, m.pid)
+			}
+		}
+		return pids
+	}
+	first := guards()
+	if len(first) != 1 {
+		t.Fatalf("guards: %v", first)
+	}
+	syscall.Kill(first[0], syscall.SIGKILL)
+	var second []int
+	eventually(t, "another guard", func() bool {
+		second = guards()
+		return len(second) == 1 && second[0] != first[0]
+	})
+	syscall.Kill(pid, syscall.SIGKILL)
+	eventually(t, "all gone", func() bool { return allOver(append(recordedPIDs(t, record), second...)) })
+}
+
+func TestDirectChildrenDieWithThePlatformEvenWithoutAGuard(t *testing.T) {
+	pid, record, _ := platform(t, "good,immortal", 2)
+	all := children(pid)
+	syscall.Kill(pid, syscall.SIGSTOP) // so that it does not replace the guard
+	for _, m := range all {
+		if !slices.Contains(recordedPIDs(t, record), m.pid) {
+			syscall.Kill(m.pid, syscall.SIGKILL)
+		}
+	}
+	syscall.Kill(pid, syscall.SIGKILL)
+	eventually(t, "all gone", func() bool { return allOver(recordedPIDs(t, record)) })
+}
+
+func TestTheGuardIgnoresSignalsAndGoesWhenDismissed(t *testing.T) {
+	pid, record, finish := platform(t, "good", 1)
+	var guard int
+	for _, m := range children(pid) {
+		if !slices.Contains(recordedPIDs(t, record), m.pid) {
+			guard = m.pid
+		}
+	}
+	eventually(t, "signals ignored", func() bool {
+		b, _ := os.ReadFile("/proc/" + strconv.Itoa(guard) + "/status")
+		_, rest, _ := strings.Cut(string(b), "SigIgn:\t")
+		mask, err := strconv.ParseUint(rest[:min(16, len(rest))], 16, 64)
+		return err == nil && mask&(1<<(syscall.SIGTERM-1)) != 0 && mask&(1<<(syscall.SIGHUP-1)) != 0
+	})
+	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
+		syscall.Kill(guard, sig)
+	}
+	finish()
+	if !over(guard) {
+		t.Error("the guard outlives an orderly platform")
+	}
+}
+
+func TestAPlatformReapsTheOrphansOfItsServers(t *testing.T) {
+	pid, _, finish := platform(t, "double-fork", 1)
+	eventually(t, "no zombie", func() bool {
+		return !slices.ContainsFunc(children(pid), func(m member) bool { return m.zombie })
+	})
+	finish()
+}
+
+func TestAnOrphanThatNothingMarksGoesWithThePlatform(t *testing.T) {
+	pid, record, finish := platform(t, "grandchild-bare", 2)
+	var server, orphan int
+	for _, p := range recordedPIDs(t, record) {
+		if slices.ContainsFunc(children(pid), func(m member) bool { return m.pid == p }) {
+			server = p
+		} else {
+			orphan = p
+		}
+	}
+	syscall.Kill(server, syscall.SIGKILL)
+	eventually(t, "the orphan is adopted", func() bool {
+		return slices.ContainsFunc(children(pid), func(m member) bool { return m.pid == orphan && !m.zombie })
+	})
+	finish()
+	eventually(t, "all gone", func() bool { return allOver(recordedPIDs(t, record)) })
+}
+
+func TestTheWholeFamilyIsGoneWhenStopReturns(t *testing.T) {
+	for _, name := range []string{"grandchild", "grandchild-session", "grandchild-bare", "launcher", "immortal"} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			record := filepath.Join(t.TempDir(), "record")
+			spec := fake(t, name, "RECORD="+record)
+			spec.Stop = StopPolicy{CloseWait: 200 * time.Millisecond, TermWait: 200 * time.Millisecond}
+			r.apply(spec)
+			if strings.HasPrefix(name, "grandchild") {
+				eventually(t, "the grandchild", func() bool { return len(recordedPIDs(t, record)) == 1 })
+			}
+			var family []int
+			leader := r.stat(name).PID
+			for _, m := range descend(scan(""), func(m member) bool { return m.pid == leader }) {
+				family = append(family, m.pid)
+			}
+			want := map[string]int{"immortal": 1, "launcher": 3}[name]
+			if want == 0 {
+				want = 2
+			}
+			if len(family) != want {
+				t.Fatalf("the family is %v, want %d processes", family, want)
+			}
+			if err := r.Stop(t.Context(), name); err != nil {
+				t.Fatal(err)
+			}
+			if !allOver(family) {
+				t.Errorf("some of %v are left", family)
+			}
+		})
+	}
+}
+
+func TestStoppingClosesStdinThenTerminatesThenKills(t *testing.T) {
+	r := newRig(t)
+	record := filepath.Join(t.TempDir(), "record")
+	spec := fake(t, "record-term", "RECORD="+record)
+	spec.Stop = StopPolicy{CloseWait: 300 * time.Millisecond, TermWait: 20 * time.Second}
+	r.apply(spec)
+	if err := r.Stop(t.Context(), "record-term"); err != nil {
+		t.Fatal(err)
+	}
+	if got := records(t, record); !slices.Equal(got, []string{"eof", "term"}) {
+		t.Fatalf("the server saw %v", got)
+	}
+	b, _ := os.ReadFile(record)
+	at := func(line string) int64 {
+		ms, _, _ := strings.Cut(line, " ")
+		n, err := strconv.ParseInt(ms, 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	lines := strings.Split(string(b), "\n")
+	// the server notes the end of stdin some moments after it was closed
+	if waited := at(lines[1]) - at(lines[0]); waited < 100 {
+		t.Errorf("SIGTERM came %d ms after the end of stdin", waited)
+	}
+	if x := r.stat("record-term").LastExit; x.Code == nil || *x.Code != 0 {
+		t.Errorf("exit %+v", x)
+	}
+
+	spec = fake(t, "immortal", "RECORD="+record)
+	spec.Stop = StopPolicy{CloseWait: time.Millisecond, TermWait: time.Millisecond}
+	r.apply(spec)
+	if err := r.Stop(t.Context(), "immortal"); err != nil {
+		t.Fatal(err)
+	}
+	if x := r.stat("immortal").LastExit; x.Signal != "SIGKILL" {
+		t.Errorf("exit %+v", x)
+	}
+}
+
+func TestRestartsLeaveNoZombiesThreadsOrDescriptors(t *testing.T) {
+	r := newRig(t)
+	r.apply(fake(t, "good"))
+	descriptors := func() int {
+		list, err := os.ReadDir("/proc/self/fd")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(list)
+	}
+	before := descriptors()
+	for range 20 {
+		if err := r.Restart(t.Context(), "good"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if after := descriptors(); after > before {
+		t.Errorf("%d descriptors, before %d", after, before)
+	}
+	for _, m := range children(os.Getpid()) {
+		if m.zombie {
+			t.Errorf("pid %d is a zombie", m.pid)
+		}
+	}
+}
+
+func TestTheChildsEndsOfThePipesBlockAndOursHaveDeadlines(t *testing.T) {
+	r := newRig(t)
+	r.apply(fake(t, "good"))
+	s := r.session(0)
+	if err := s.pipes.Stdout.SetReadDeadline(time.Now().Add(time.Hour)); err != nil {
+		t.Errorf("read deadline: %v", err)
+	}
+	if err := s.pipes.Stdin.SetWriteDeadline(time.Now().Add(time.Hour)); err != nil {
+		t.Errorf("write deadline: %v", err)
+	}
+	for fd := range 3 {
+		b, err := os.ReadFile("/proc/" + strconv.Itoa(s.in.PID) + "/fdinfo/" + strconv.Itoa(fd))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, rest, _ := strings.Cut(string(b), "flags:\t")
+		flags, err := strconv.ParseInt(strings.Fields(rest)[0], 8, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if flags&unix.O_NONBLOCK != 0 {
+			t.Errorf("descriptor %d of the child does not block", fd)
+		}
+	}
+}
+
+func TestAnIdleServerTakesFewGoroutines(t *testing.T) {
+	r := newRig(t)
+	before := runtime.NumGoroutine()
+	var specs []Spec
+	for n := range 10 {
+		s := fake(t, "good")
+		s.Name = "good" + strconv.Itoa(n)
+		specs = append(specs, s)
+	}
+	r.apply(specs...)
+	const kit, session = 3, 1
+	eventually(t, "few goroutines", func() bool { return runtime.NumGoroutine()-before <= 10*(kit+session) })
+}
+
+func TestOneInstanceOfEachServerThroughAnyDisorder(t *testing.T) {
+	r := newRig(t)
+	names := []string{"good", "crash-start", "exit-after", "grandchild-session"}
+	record := filepath.Join(t.TempDir(), "record")
+	var specs []Spec
+	for _, name := range names {
+		s := fake(t, name, "RECORD="+record)
+		s.Stop = StopPolicy{CloseWait: 50 * time.Millisecond, TermWait: 50 * time.Millisecond}
+		specs = append(specs, s)
+	}
+	r.apply(specs...)
+	var wg sync.WaitGroup
+	for worker := range 4 {
+		wg.Go(func() {
+			rng := rand.New(rand.NewPCG(1, uint64(worker)))
+			for range 25 {
+				name := names[rng.IntN(len(names))]
+				switch rng.IntN(5) {
+				case 0:
+					r.Stop(t.Context(), name)
+				case 1:
+					r.Start(t.Context(), name)
+				case 2:
+					r.Restart(t.Context(), name)
+				case 3:
+					some := slices.Clone(specs)
+					i := rng.IntN(len(some))
+					r.Apply(slices.Delete(some, i, i+1))
+				case 4:
+					some := slices.Clone(specs)
+					some[rng.IntN(len(some))].Disabled = true
+					r.Apply(some)
+				}
+				r.Status()
+			}
+		})
+	}
+	wg.Wait()
+	r.apply(specs...)
+	if err := r.Shutdown(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if left := r.alive(); len(left) > 0 {
+		t.Errorf("processes are left: %v", left)
+	}
+	// In each server's story every start is ended before the next.
+	for _, name := range names {
+		running := false
+		for i, kind := range r.kinds(name) {
+			switch kind {
+			case "started":
+				if running {
+					t.Fatalf("%s started twice, at %d of %v", name, i, r.kinds(name))
+				}
+				running = true
+			case "stopped", "crashed":
+				running = false
+			}
+		}
+		if running {
+			t.Errorf("%s never ended: %v", name, r.kinds(name))
+		}
+	}
+}
