@@ -33,6 +33,7 @@ const (
 	ServerUnstable   = "server_unstable"     // it crashed again, soon after an earlier crash
 	ServerStopped    = "server_stopped"      // it was stopped, disabled or removed
 	ServerNotReady   = "server_not_ready"    // it is starting, or has failed for good
+	InputRequired    = "input_required"      // the server wants an answer that nobody may give it
 	ResultTooLarge   = "result_too_large"    // the answer exceeds the line limit
 	Protocol         = "protocol_error"      // the server answered with a JSON-RPC error or against the protocol
 	Busy             = "busy"                // a bounded queue is full

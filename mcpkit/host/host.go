@@ -1,0 +1,232 @@
+// Package host is the gate: the one line that every tool call takes, whichever
+// entrance it came in by. It is the ToolRouter and ToolExecutor of the
+// protocol's documents.
+//
+//	resolve → check arguments → authorize → call → check result → redact → cap → record
+//
+// [Host.Call] is that line, readable from top to bottom. Each step leaves a
+// signal with the call's id, in order, also when the call fails on the way. The
+// package knows nothing of HTTP or command lines, and nothing of processes.
+//
+//	h := host.New(host.Options{Client: manager, Sink: bridge})
+//	res, err := h.Call(ctx, host.Call{Name: "mcp__weather__get_weather", Arguments: args})
+package host
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/aurorabot-dev/platform/mcpkit/catalog"
+	"github.com/aurorabot-dev/platform/mcpkit/client"
+	"github.com/aurorabot-dev/platform/mcpkit/fault"
+	"github.com/aurorabot-dev/platform/mcpkit/openai"
+	"github.com/aurorabot-dev/platform/mcpkit/signal"
+)
+
+// Client is what a Host needs of the client manager.
+type Client interface {
+	Tools() *client.Snapshot
+	Call(ctx context.Context, r client.CallRequest) (*client.Result, error)
+}
+
+// Options say how a Host works. Client and Sink are required.
+type Options struct {
+	Client Client
+	Sink   signal.Sink
+	Logger *slog.Logger // nil discards
+	// Policy decides before anything is sent. nil allows every call.
+	Policy Policy
+	// Prefix leads every exported tool name. Empty means "mcp".
+	Prefix string
+	// Profile is the provider profile of exports that name none. Empty means "openai".
+	Profile string
+	// Redact takes secrets out of a JSON value and keeps it JSON. nil keeps all.
+	Redact func([]byte) []byte
+	// Store keeps results that are too large for an event. nil keeps none.
+	Store Store
+	// MaxPreview is how many bytes of a result's text an event carries. Zero means 2000.
+	MaxPreview int
+	// MaxResult is the size in bytes above which a result is also kept whole in
+	// the store. Zero means 64 KiB.
+	MaxResult int
+}
+
+// Store keeps a large result durably and describes where as a JSON-able value.
+type Store interface {
+	Put(ctx context.Context, data []byte, mediaType string) (any, error)
+}
+
+// Call is one tool call to make.
+type Call struct {
+	// ID ties the call's events together. Empty means a new one.
+	ID string
+	// Name is the tool's in any accepted form; see package catalog.
+	Name string
+	// Arguments is a JSON object. Empty or null means {}.
+	Arguments json.RawMessage
+	// Timeout bounds the call without progress. Zero means the server's.
+	Timeout time.Duration
+	// Entrance says where the call came in, for the record: cli, api, outbox, model.
+	Entrance string
+	// Progress, if set, gets the params of notifications/progress, the latest
+	// only where it is slower than they come.
+	Progress func(params json.RawMessage)
+}
+
+// Result is the answer of a tool. A tool that ran and failed is a Result with
+// IsError, not an error.
+type Result struct {
+	CallID   string
+	Tool     catalog.ID
+	Name     string          // canonical
+	Raw      json.RawMessage // the MCP CallToolResult, exact but for removed secrets
+	IsError  bool            // the tool's own word
+	Duration time.Duration
+	Artifact any // where the whole result is kept, if it exceeded MaxResult
+}
+
+// Host carries calls. It is safe for concurrent use.
+type Host struct {
+	o       Options
+	schemas schemas
+	exports openai.Cache
+
+	mu    sync.Mutex
+	snap  *client.Snapshot // what table was made of
+	table *catalog.Table
+}
+
+// New makes a Host.
+func New(o Options) *Host {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Policy == nil {
+		o.Policy = AllowAll{}
+	}
+	if o.Prefix == "" {
+		o.Prefix = "mcp"
+	}
+	if o.Profile == "" {
+		o.Profile = "openai"
+	}
+	if o.Redact == nil {
+		o.Redact = func(b []byte) []byte { return b }
+	}
+	if o.MaxPreview <= 0 {
+		o.MaxPreview = 2000
+	}
+	if o.MaxResult <= 0 {
+		o.MaxResult = 64 << 10
+	}
+	return &Host{o: o, schemas: schemas{log: o.Logger}}
+}
+
+// Table is the current catalogue by name.
+func (h *Host) Table() *catalog.Table {
+	snap := h.o.Client.Tools()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.snap != snap {
+		h.snap, h.table = snap, catalog.NewTable(h.o.Prefix, snap.Tools)
+	}
+	return h.table
+}
+
+// Export is the current catalogue, or one server's part of it, as function tools
+// under a provider profile; empty means the default one, and every server.
+func (h *Host) Export(profile, server string) (*openai.Export, error) {
+	if profile == "" {
+		profile = h.o.Profile
+	}
+	tools := h.Table().Tools()
+	if server != "" {
+		tools = slices.DeleteFunc(slices.Clone(tools), func(t *catalog.Tool) bool { return t.Source.Server != server })
+	}
+	return openai.New(tools, openai.Options{Profile: profile, Prefix: h.o.Prefix, Cache: &h.exports})
+}
+
+// Call carries one call through the gate. Its errors are *fault.Errors. A call
+// is sent to its server at most once; when the answer never came the error's
+// Outcome is unknown.
+func (h *Host) Call(ctx context.Context, c Call) (*Result, error) {
+	line := h.begin(ctx, c)
+
+	tool, err := h.Table().Resolve(c.Name)
+	if err != nil {
+		return nil, line.unresolved(err)
+	}
+	line.resolved(tool)
+
+	args, err := arguments(c.Arguments)
+	if err == nil {
+		err = h.schemas.checkArguments(tool, args)
+	}
+	if err != nil {
+		return nil, line.refused(err)
+	}
+
+	if err := line.authorize(h.o.Policy, args); err != nil {
+		return nil, line.refused(err)
+	}
+
+	line.started()
+	answer, err := h.o.Client.Call(ctx, client.CallRequest{
+		Server: tool.Source.Server, Tool: tool.Source.OriginalName,
+		Arguments: args, CallID: line.id, Timeout: c.Timeout, OnProgress: c.Progress,
+	})
+	if err == nil {
+		err = h.schemas.checkResult(tool, answer)
+	}
+	if err != nil {
+		return nil, line.failed(err)
+	}
+
+	res := &Result{
+		CallID: line.id, Tool: tool.ID(), Name: tool.Name,
+		Raw: h.o.Redact(answer.Raw), IsError: answer.IsError(),
+	}
+	if len(res.Raw) > h.o.MaxResult {
+		res.Artifact = h.keep(ctx, res.Raw)
+	}
+	line.completed(res)
+	return res, nil
+}
+
+// keep puts a large result into the store; without one, or when that fails, the
+// caller still has the result and the event its preview.
+func (h *Host) keep(ctx context.Context, raw json.RawMessage) any {
+	if h.o.Store == nil {
+		return nil
+	}
+	ref, err := h.o.Store.Put(ctx, raw, "application/json")
+	if err != nil {
+		h.o.Logger.Error("keeping a large result failed", "size", len(raw), "error", err)
+		return nil
+	}
+	return ref
+}
+
+// arguments makes an object of what the caller gave, or says why it is none.
+func arguments(raw json.RawMessage) (json.RawMessage, error) {
+	switch kind := firstByte(raw); {
+	case kind == 0 || string(raw) == "null":
+		return json.RawMessage("{}"), nil
+	case kind != '{' || !json.Valid(raw):
+		return nil, fault.New(fault.InvalidArguments, "the arguments must be one JSON object")
+	}
+	return raw, nil
+}
+
+func firstByte(raw []byte) byte {
+	for _, b := range raw {
+		if b != ' ' && b != '\t' && b != '\n' && b != '\r' {
+			return b
+		}
+	}
+	return 0
+}

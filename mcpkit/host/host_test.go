@@ -1,0 +1,291 @@
+package host_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+
+	"github.com/aurorabot-dev/platform/mcpkit/client"
+	"github.com/aurorabot-dev/platform/mcpkit/fakeserver"
+	"github.com/aurorabot-dev/platform/mcpkit/fault"
+	"github.com/aurorabot-dev/platform/mcpkit/host"
+	"github.com/aurorabot-dev/platform/mcpkit/signal"
+)
+
+func TestMain(m *testing.M) {
+	fakeserver.RunIfAsked()
+	goleak.VerifyTestMain(m)
+}
+
+// recorder keeps the steps of calls.
+type recorder struct {
+	mu    sync.Mutex
+	steps []signal.Signal
+}
+
+func (r *recorder) Observe(_ context.Context, s signal.Signal) error {
+	if _, ok := s.Data.(*signal.Step); ok {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.steps = append(r.steps, s)
+	}
+	return nil
+}
+
+// kinds are the steps so far, and forgets them.
+func (r *recorder) kinds() []signal.Kind {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var out []signal.Kind
+	for _, s := range r.steps {
+		out = append(out, s.Kind)
+	}
+	r.steps = nil
+	return out
+}
+
+func (r *recorder) last() *signal.Step {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.steps[len(r.steps)-1].Data.(*signal.Step)
+}
+
+// serve starts fake servers, by name and mode, and returns a manager of their sessions.
+func serve(t testing.TB, sink signal.Sink, servers map[string]string) *client.Manager {
+	t.Helper()
+	m, err := client.New(client.Options{Sink: sink})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		if err := m.Close(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	for name, mode := range servers {
+		argv, env := fakeserver.Command(mode)
+		cmd := exec.Command(argv[0], argv[1:]...)
+		cmd.Env = append(os.Environ(), env...)
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+		inR, inW, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		outR, outW, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		cmd.Stdin, cmd.Stdout = inR, outW
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		inR.Close()
+		outW.Close()
+		t.Cleanup(func() {
+			syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+			cmd.Wait()
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		defer cancel()
+		if _, err := m.Connect(ctx, client.Conn{Server: name, Stdin: inW, Stdout: outR}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return m
+}
+
+var chain = []signal.Kind{
+	signal.PermissionRequested, signal.PermissionResolved, signal.CallStarted, signal.ToolStarted,
+	signal.CallCompleted, signal.ToolCompleted,
+}
+
+var failedChain = append(slices.Clone(chain[:4]), signal.CallFailed, signal.ToolFailed)
+
+func TestACallLeavesItsWholeChainInOrderUnderOneID(t *testing.T) {
+	rec := &recorder{}
+	h := host.New(host.Options{Client: serve(t, rec, map[string]string{"plain": "echo"}), Sink: rec})
+	res, err := h.Call(t.Context(), host.Call{Name: "plain.echo", Arguments: json.RawMessage(`{"message":"hello"}`), Entrance: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(res.Raw), `"hello"`) || res.IsError {
+		t.Errorf("the result is %s", res.Raw)
+	}
+	for _, s := range rec.steps {
+		if step := s.Data.(*signal.Step); s.CallID != res.CallID || step.CallID != res.CallID || s.Server != "plain" || step.Entrance != "test" {
+			t.Errorf("%s is of call %q, server %q", s.Kind, s.CallID, s.Server)
+		}
+	}
+	if last := rec.last(); last.Preview != "hello" || last.Size != int64(len(res.Raw)) {
+		t.Errorf("the last step is %+v", last)
+	}
+	if diff := cmp.Diff(chain, rec.kinds()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestACallThatIsRefusedIsNeverSent(t *testing.T) {
+	rec := &recorder{}
+	h := host.New(host.Options{Client: serve(t, rec, map[string]string{"a": "echo", "b": "echo"}), Sink: rec})
+	for _, c := range []struct {
+		name, args, code string
+		steps            []signal.Kind
+	}{
+		{"a.none", `{}`, fault.ToolNotFound, []signal.Kind{signal.ToolFailed}},
+		{"echo", `{}`, fault.AmbiguousCall, []signal.Kind{signal.AmbiguousCall}},
+		{"a.echo", `{"message":7}`, fault.InvalidArguments, []signal.Kind{signal.ToolFailed}},
+		{"a.echo", `[1]`, fault.InvalidArguments, []signal.Kind{signal.ToolFailed}},
+		{"a.echo", `{"message":`, fault.InvalidArguments, []signal.Kind{signal.ToolFailed}},
+	} {
+		_, err := h.Call(t.Context(), host.Call{Name: c.name, Arguments: json.RawMessage(c.args)})
+		var f *fault.Error
+		if !errors.As(err, &f) || f.Code != c.code {
+			t.Errorf("%s(%s): %v, want %s", c.name, c.args, err, c.code)
+		}
+		if diff := cmp.Diff(c.steps, rec.kinds()); diff != "" {
+			t.Errorf("%s(%s): %s", c.name, c.args, diff)
+		}
+	}
+	_, err := h.Call(t.Context(), host.Call{Name: "a.echo", Arguments: json.RawMessage(`{"message":7}`)})
+	if !strings.Contains(err.Error(), "/message") || !strings.Contains(err.Error(), "string") {
+		t.Errorf("the error names neither field nor type: %v", err)
+	}
+}
+
+func TestACrashInMidCallIsAFailureWithUnknownOutcome(t *testing.T) {
+	rec := &recorder{}
+	h := host.New(host.Options{Client: serve(t, rec, map[string]string{"s": "crash-third"}), Sink: rec})
+	var err error
+	for range 3 {
+		if err != nil {
+			t.Fatal(err)
+		}
+		rec.kinds()
+		_, err = h.Call(t.Context(), host.Call{Name: "s.echo"})
+	}
+	var f *fault.Error
+	if !errors.As(err, &f) || f.Code != fault.ServerCrashed || f.Outcome != fault.OutcomeUnknown {
+		t.Fatalf("the third call: %v", err)
+	}
+	if step := rec.last(); step.Reason == "" || step.Outcome != "unknown" {
+		t.Errorf("the last step is %+v", step)
+	}
+	if diff := cmp.Diff(failedChain, rec.kinds()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+type deny struct{ host.AllowAll }
+
+func (deny) Decide(host.Request) host.Verdict {
+	return host.Verdict{Risk: "critical", Actor: "config", Reason: "critical tools are denied"}
+}
+
+func TestADeniedCallEndsAfterTheVerdict(t *testing.T) {
+	rec := &recorder{}
+	h := host.New(host.Options{Client: serve(t, rec, map[string]string{"s": "echo"}), Sink: rec, Policy: deny{}})
+	_, err := h.Call(t.Context(), host.Call{Name: "s.echo"})
+	var f *fault.Error
+	if !errors.As(err, &f) || f.Code != fault.Denied || !strings.Contains(f.Message, "critical tools are denied") {
+		t.Errorf("got %v", err)
+	}
+	want := []signal.Kind{signal.PermissionRequested, signal.PermissionResolved, signal.ToolFailed}
+	if diff := cmp.Diff(want, rec.kinds()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+type shelf struct{ sizes []int }
+
+func (s *shelf) Put(_ context.Context, data []byte, _ string) (any, error) {
+	s.sizes = append(s.sizes, len(data))
+	return map[string]any{"size": len(data)}, nil
+}
+
+func TestALargeResultIsKeptWholeAndPreviewed(t *testing.T) {
+	rec, shelf := &recorder{}, &shelf{}
+	h := host.New(host.Options{Client: serve(t, rec, map[string]string{"s": "echo"}), Sink: rec, Store: shelf, MaxResult: 1000, MaxPreview: 50})
+	text := strings.Repeat("é", 5000)
+	args, _ := json.Marshal(map[string]string{"message": text})
+	res, err := h.Call(t.Context(), host.Call{Name: "s.echo", Arguments: args})
+	if err != nil {
+		t.Fatal(err)
+	}
+	step := rec.last()
+	if len(shelf.sizes) != 1 || shelf.sizes[0] != len(res.Raw) || res.Artifact == nil || step.Artifact == nil {
+		t.Errorf("kept %v of %d bytes", shelf.sizes, len(res.Raw))
+	}
+	if len(step.Preview) > 60 || !strings.HasPrefix(text, strings.TrimSuffix(step.Preview, "…")) {
+		t.Errorf("the preview is %q", step.Preview)
+	}
+}
+
+func TestNumbersAndUnknownMembersReachTheCallerAsTheyWereSent(t *testing.T) {
+	rec := &recorder{}
+	m := serve(t, rec, map[string]string{"s": "exact"})
+	direct, err := m.Call(t.Context(), client.CallRequest{Server: "s", Tool: "echo"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := host.New(host.Options{Client: m, Sink: rec})
+	res, err := h.Call(t.Context(), host.Call{Name: "s.echo"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(res.Raw, direct.Raw) || !strings.Contains(string(res.Raw), "9007199254740993") {
+		t.Errorf("got  %s\nsent %s", res.Raw, direct.Raw)
+	}
+}
+
+func TestASchemaThatCannotBeCompiledDisablesOnlyItsCheck(t *testing.T) {
+	var log bytes.Buffer
+	rec := &recorder{}
+	h := host.New(host.Options{
+		Client: serve(t, rec, map[string]string{"s": "null-schema", "deep": "deep-schema"}), Sink: rec,
+		Logger: slog.New(slog.NewTextHandler(&log, nil)),
+	})
+	called := 0
+	for _, tool := range h.Table().Tools() {
+		_, err := h.Call(t.Context(), host.Call{Name: h.Table().ExportName(tool.ID()), Arguments: json.RawMessage(`{"message":"x"}`)})
+		if err != nil && tool.Source.OriginalName != "array" { // its schema wants an array: no object fits
+			t.Errorf("%s: %v", tool.Name, err)
+		}
+		called++
+	}
+	if called < 6 {
+		t.Errorf("only %d tools are there", called)
+	}
+	if !strings.Contains(log.String(), "deep") {
+		t.Errorf("the log does not say which schema is not checked: %s", log.String())
+	}
+}
+
+func ExampleHost_Call() {
+	m, err := client.New(client.Options{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer m.Close(context.Background())
+	// Sessions are made by m.Connect; without any, no name resolves.
+	h := host.New(host.Options{Client: m, Sink: signal.Discard})
+	_, err = h.Call(context.Background(), host.Call{Name: "mcp__weather__get_weather"})
+	fmt.Println(err)
+	// Output: tool_not_found: there is no tool "mcp__weather__get_weather"
+}

@@ -1,0 +1,223 @@
+package host
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/oklog/ulid/v2"
+
+	"github.com/aurorabot-dev/platform/mcpkit/catalog"
+	"github.com/aurorabot-dev/platform/mcpkit/fault"
+	"github.com/aurorabot-dev/platform/mcpkit/signal"
+)
+
+// recordTimeout bounds how long a call waits for a full sink. Past it the call
+// goes on and the missing record is logged: callers are not held up for ever by
+// a full disk.
+const recordTimeout = 5 * time.Second
+
+// line records one call's way through the gate.
+type line struct {
+	h     *Host
+	ctx   context.Context // the caller's; records outlive its end
+	id    string
+	call  Call
+	tool  *catalog.Tool
+	start time.Time
+	step  signal.Step // what every step repeats
+}
+
+func (h *Host) begin(ctx context.Context, c Call) *line {
+	l := &line{h: h, ctx: ctx, id: c.ID, call: c, start: time.Now()}
+	if l.id == "" {
+		l.id = ulid.Make().String()
+	}
+	l.step = signal.Step{CallID: l.id, Tool: c.Name, Entrance: c.Entrance}
+	return l
+}
+
+func (l *line) resolved(tool *catalog.Tool) {
+	l.tool = tool
+	l.step.Tool, l.step.Server = tool.Name, tool.Source.Server
+	l.step.Risk = string(tool.Risk)
+}
+
+// emit records one step.
+func (l *line) emit(kind signal.Kind, summary string, fill func(*signal.Step)) {
+	step := l.step
+	if fill != nil {
+		fill(&step)
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(l.ctx), recordTimeout)
+	defer cancel()
+	err := l.h.o.Sink.Observe(ctx, signal.Signal{
+		Kind: kind, Server: l.step.Server, Time: time.Now(), CallID: l.id, Summary: summary, Data: &step,
+	})
+	if err != nil {
+		l.h.o.Logger.Error("a step of a call was not recorded", "call", l.id, "step", kind, "error", err)
+	}
+}
+
+// unresolved records a name that leads to no single tool.
+func (l *line) unresolved(err error) error {
+	f := fault.From(err)
+	kind := signal.ToolFailed
+	if f.Code == fault.AmbiguousCall {
+		kind = signal.AmbiguousCall
+	}
+	return l.fail(kind, f)
+}
+
+// refused records a call that ended before anything was sent.
+func (l *line) refused(err error) error { return l.fail(signal.ToolFailed, fault.From(err)) }
+
+// failed records a call that was sent, or was about to be.
+func (l *line) failed(err error) error {
+	f := fault.From(err)
+	l.emit(signal.CallFailed, "call to "+l.step.Tool+" failed", l.failure(f))
+	return l.fail(signal.ToolFailed, f)
+}
+
+func (l *line) fail(kind signal.Kind, f *fault.Error) error {
+	l.emit(kind, fmt.Sprintf("%s failed: %s", l.step.Tool, f.Message), l.failure(f))
+	return f
+}
+
+func (l *line) failure(f *fault.Error) func(*signal.Step) {
+	return func(s *signal.Step) {
+		s.ErrorCode, s.Reason, s.Retryable, s.Candidates = f.Code, f.Message, f.Retryable, f.Candidates
+		s.Outcome = string(f.Outcome)
+		if s.Outcome == "" {
+			s.Outcome = string(fault.OutcomeFailed)
+		}
+		s.DurationMS = time.Since(l.start).Milliseconds()
+	}
+}
+
+// authorize asks the policy and, where it says so, a person.
+func (l *line) authorize(p Policy, args json.RawMessage) error {
+	req := Request{CallID: l.id, Tool: l.tool, Arguments: args, Entrance: l.call.Entrance}
+	v := p.Decide(req)
+	if v.Risk != "" {
+		l.step.Risk = v.Risk
+	}
+	asked := "allow"
+	if v.Ask {
+		asked = "ask"
+	} else if !v.Allow {
+		asked = "deny"
+	}
+	l.emit(signal.PermissionRequested, "permission for "+l.step.Tool, func(s *signal.Step) {
+		s.Decision, s.Reason, s.Arguments = asked, v.Reason, args
+	})
+	if v.Ask {
+		var err error
+		if v, err = p.Await(l.ctx, req); err != nil {
+			v = Verdict{Actor: "none", Reason: err.Error()}
+		}
+	}
+	decision := "deny"
+	if v.Allow {
+		decision = "allow"
+	}
+	l.emit(signal.PermissionResolved, fmt.Sprintf("%s: %s by %s", l.step.Tool, decision, v.Actor), func(s *signal.Step) {
+		s.Decision, s.Actor, s.Reason = decision, v.Actor, v.Reason
+	})
+	if v.Allow {
+		return nil
+	}
+	return fault.New(fault.Denied, "%s may not be called: %s", l.step.Tool, v.Reason)
+}
+
+func (l *line) started() {
+	l.emit(signal.CallStarted, "call to "+l.step.Tool, nil)
+	l.emit(signal.ToolStarted, l.step.Tool+" started", nil)
+}
+
+// completed records an answer and sets its duration.
+func (l *line) completed(res *Result) {
+	res.Duration = time.Since(l.start)
+	l.emit(signal.CallCompleted, "call to "+l.step.Tool+" completed", func(s *signal.Step) {
+		s.DurationMS, s.Size = res.Duration.Milliseconds(), int64(len(res.Raw))
+	})
+	kind, verb := signal.ToolCompleted, "completed"
+	if res.IsError {
+		kind, verb = signal.ToolFailed, "failed"
+	}
+	preview := preview(res.Raw, l.h.o.MaxPreview)
+	l.emit(kind, fmt.Sprintf("%s %s in %s: %s", l.step.Tool, verb, res.Duration.Round(time.Millisecond), preview), func(s *signal.Step) {
+		s.DurationMS, s.Size, s.Preview, s.IsError = res.Duration.Milliseconds(), int64(len(res.Raw)), preview, res.IsError
+		if res.IsError {
+			s.ErrorCode, s.Reason, s.Retryable = businessFailure(res.Raw)
+			s.Outcome = string(fault.OutcomeFailed)
+		}
+		if res.Artifact != nil {
+			s.Artifact, _ = json.Marshal(res.Artifact)
+		}
+	})
+}
+
+// businessFailure reads the one shape of a failure out of a result whose tool
+// reported one; tools that use another shape leave only their text.
+func businessFailure(raw json.RawMessage) (code, message string, retryable bool) {
+	var r struct {
+		Structured *fault.Error `json:"structuredContent"`
+	}
+	if err := json.Unmarshal(raw, &r); err != nil || r.Structured == nil || r.Structured.Code == "" {
+		return "tool_error", preview(raw, 300), false
+	}
+	return r.Structured.Code, r.Structured.Message, r.Structured.Retryable
+}
+
+// preview is the beginning of a result's text for events: text parts joined,
+// other parts named, else the structured content.
+func preview(raw json.RawMessage, limit int) string {
+	var r struct {
+		Content []struct {
+			Type string `json:"type"`
+			Text string `json:"text"`
+			MIME string `json:"mimeType"`
+			URI  string `json:"uri"`
+		} `json:"content"`
+		Structured json.RawMessage `json:"structuredContent"`
+	}
+	if err := json.Unmarshal(raw, &r); err != nil {
+		var shape *json.UnmarshalTypeError
+		if !errors.As(err, &shape) {
+			return ""
+		}
+	}
+	var b strings.Builder
+	for _, c := range r.Content {
+		if b.Len() > limit {
+			break
+		}
+		if b.Len() > 0 {
+			b.WriteByte('\n')
+		}
+		switch {
+		case c.Type == "text":
+			b.WriteString(c.Text[:min(len(c.Text), limit+utf8.UTFMax)])
+		case c.URI != "":
+			fmt.Fprintf(&b, "[%s %s]", c.Type, c.URI)
+		default:
+			fmt.Fprintf(&b, "[%s %s]", c.Type, c.MIME)
+		}
+	}
+	if b.Len() == 0 {
+		b.Write(r.Structured[:min(len(r.Structured), limit+utf8.UTFMax)])
+	}
+	s := strings.ToValidUTF8(b.String(), "\uFFFD")
+	if len(s) <= limit {
+		return s
+	}
+	for limit > 0 && !utf8.RuneStart(s[limit]) {
+		limit--
+	}
+	return s[:limit] + "…"
+}

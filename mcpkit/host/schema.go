@@ -1,0 +1,195 @@
+package host
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"golang.org/x/text/language"
+	"golang.org/x/text/message"
+
+	"github.com/aurorabot-dev/platform/mcpkit/catalog"
+	"github.com/aurorabot-dev/platform/mcpkit/client"
+	"github.com/aurorabot-dev/platform/mcpkit/fault"
+)
+
+// maxSchemas bounds the cache of compiled schemas; it is emptied when full.
+const maxSchemas = 10_000
+
+// schemas compiles and keeps the servers' own schemas, by content. A schema
+// that cannot be compiled disables the check of its tool, with a warning, and
+// nothing else.
+type schemas struct {
+	log   *slog.Logger
+	mu    sync.Mutex
+	cache map[[32]byte]*jsonschema.Schema
+}
+
+// checkArguments checks args against the tool's original input schema.
+// Specification 2025-11-25, server/tools, "inputSchema".
+func (s *schemas) checkArguments(tool *catalog.Tool, args json.RawMessage) error {
+	schema := s.compiled(tool, "input", tool.InputSchema)
+	if schema == nil {
+		return nil
+	}
+	if problems := check(schema, args); problems != "" {
+		return fault.New(fault.InvalidArguments, "the arguments of %s do not fit its schema: %s", tool.Name, problems)
+	}
+	return nil
+}
+
+// checkResult checks structured content against the tool's output schema, where
+// it has one. A result that reports an error need not fit.
+// Specification 2025-11-25, server/tools, "Output Schema".
+func (s *schemas) checkResult(tool *catalog.Tool, r *client.Result) error {
+	if r.NeedsInput() {
+		return fault.New(fault.InputRequired, "%s asks for input, which is not allowed for its server", tool.Name)
+	}
+	if r.IsError() || len(tool.OutputSchema) == 0 {
+		return nil
+	}
+	schema := s.compiled(tool, "output", tool.OutputSchema)
+	if schema == nil {
+		return nil
+	}
+	structured := r.Member("structuredContent")
+	if structured == nil {
+		return fault.New(fault.InvalidResult, "the result of %s lacks the structured content that its schema promises", tool.Name).Unknown()
+	}
+	if problems := check(schema, structured); problems != "" {
+		return fault.New(fault.InvalidResult, "the result of %s does not fit its schema: %s", tool.Name, problems).Unknown()
+	}
+	return nil
+}
+
+// compiled returns the schema, or nil where there is none that can be used.
+func (s *schemas) compiled(tool *catalog.Tool, which string, raw json.RawMessage) *jsonschema.Schema {
+	if firstByte(raw) != '{' {
+		return nil
+	}
+	key := sha256.Sum256(raw)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if schema, ok := s.cache[key]; ok {
+		return schema
+	}
+	schema, err := compile(raw)
+	if err != nil {
+		s.log.Warn("schema cannot be compiled; its tool is not checked", "tool", tool.Name, "schema", which, "error", err)
+	}
+	if s.cache == nil || len(s.cache) >= maxSchemas {
+		s.cache = make(map[[32]byte]*jsonschema.Schema)
+	}
+	s.cache[key] = schema
+	return schema
+}
+
+// maxSchemaBytes bounds what is compiled; compilation is recursive.
+const (
+	maxSchemaBytes = 1 << 20
+	maxSchemaDepth = 200
+)
+
+// compile never reaches the network: only the schema itself and the published
+// meta-schemas, which the library carries, resolve.
+func compile(raw json.RawMessage) (schema *jsonschema.Schema, err error) {
+	if len(raw) > maxSchemaBytes {
+		return nil, fmt.Errorf("%d bytes are more than the limit of %d", len(raw), maxSchemaBytes)
+	}
+	if d := depth(raw); d > maxSchemaDepth {
+		return nil, fmt.Errorf("nested %d deep, more than the limit of %d", d, maxSchemaDepth)
+	}
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
+	if err != nil {
+		return nil, err
+	}
+	c := jsonschema.NewCompiler()
+	c.UseLoader(refuseLoader{})
+	c.DefaultDraft(jsonschema.Draft2020)
+	const name = "tool:schema"
+	if err := c.AddResource(name, doc); err != nil {
+		return nil, err
+	}
+	return c.Compile(name)
+}
+
+// refuseLoader loads nothing.
+type refuseLoader struct{}
+
+func (refuseLoader) Load(url string) (any, error) {
+	return nil, fmt.Errorf("%s is not loaded: schemas may not refer to other documents", url)
+}
+
+// depth is how deep raw nests, without decoding it.
+func depth(raw []byte) int {
+	deepest, now, quoted := 0, 0, false
+	for i := 0; i < len(raw); i++ {
+		switch c := raw[i]; {
+		case quoted && c == '\\':
+			i++
+		case c == '"':
+			quoted = !quoted
+		case quoted:
+		case c == '{' || c == '[':
+			now++
+			deepest = max(deepest, now)
+		case c == '}' || c == ']':
+			now--
+		}
+	}
+	return deepest
+}
+
+// maxProblems is how many faults an error names: enough to act on, not a flood.
+const maxProblems = 5
+
+var english = message.NewPrinter(language.English)
+
+// check returns what is wrong with value, one clause per field, or "".
+func check(schema *jsonschema.Schema, value json.RawMessage) string {
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(value))
+	if err != nil {
+		return err.Error()
+	}
+	err = schema.Validate(doc)
+	if err == nil {
+		return ""
+	}
+	var invalid *jsonschema.ValidationError
+	if !errors.As(err, &invalid) {
+		return err.Error()
+	}
+	var clauses []string
+	collect(invalid, &clauses)
+	if len(clauses) > maxProblems {
+		clauses = append(clauses[:maxProblems], fmt.Sprintf("and %d more", len(clauses)-maxProblems))
+	}
+	return strings.Join(clauses, "; ")
+}
+
+// collect lists the leaves of a validation error, which name fields.
+func collect(e *jsonschema.ValidationError, out *[]string) {
+	if len(e.Causes) == 0 {
+		where := "the whole"
+		if len(e.InstanceLocation) > 0 {
+			where = "/" + strings.Join(e.InstanceLocation, "/")
+		}
+		clause := where + ": " + e.ErrorKind.LocalizedString(english)
+		for _, c := range *out {
+			if c == clause {
+				return
+			}
+		}
+		*out = append(*out, clause)
+		return
+	}
+	for _, c := range e.Causes {
+		collect(c, out)
+	}
+}
