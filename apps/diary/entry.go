@@ -1,0 +1,155 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"gopkg.in/yaml.v3"
+
+	"github.com/aurorabot-dev/platform/mcpkit/fault"
+)
+
+const dateForm = "2006-01-02"
+
+// Entry is what a diary has for one day. Its file is Markdown for people, with
+// the rest at the top:
+//
+//	---
+//	created: 2026-11-29T21:53:21+08:00
+//	updated: 2026-11-29T22:10:02+08:00
+//	mood: calm
+//	tags: [garden, 家]
+//	---
+//
+//	Planted the last tulips.
+//
+// A file without that top is an entry, too: whoever wrote it by hand need not
+// know of it. Keys that are not ours stay where they are.
+type Entry struct {
+	Date    string    `json:"date" yaml:"-"`    // YYYY-MM-DD, the file's name
+	Content string    `json:"content" yaml:"-"` // as it was written, to the byte
+	Created time.Time `json:"created_at,omitzero" yaml:"created,omitempty"`
+	Updated time.Time `json:"updated_at,omitzero" yaml:"updated,omitempty"`
+	Mood    string    `json:"mood,omitempty" yaml:"mood,omitempty"`
+	Tags    []string  `json:"tags,omitempty" yaml:"tags,omitempty,flow"`
+
+	Others map[string]any `json:"-" yaml:",inline"`
+	mended bool           // the file holds bytes that are not UTF-8, shown as U+FFFD
+}
+
+// checkDate takes a real date in the one form that also is a safe file name.
+func checkDate(s string) error {
+	if t, err := time.Parse(dateForm, s); err != nil || t.Format(dateForm) != s {
+		return fault.New("DIARY_INVALID_DATE", "%s is not a date; write it as YYYY-MM-DD, such as 2026-11-29", quote(s))
+	}
+	return nil
+}
+
+// quote shows a caller's text, cut where it would drown the message.
+func quote(s string) string {
+	if len(s) > 60 {
+		s = strings.ToValidUTF8(s[:60], "") + "…"
+	}
+	return fmt.Sprintf("%q", s)
+}
+
+const (
+	fence     = "---\n"
+	maxHeader = 16 << 10 // bytes of the top; a longer one is text
+)
+
+// encode is e's file.
+func (e *Entry) encode() ([]byte, error) {
+	var b bytes.Buffer
+	b.WriteString(fence)
+	head, err := yaml.Marshal(e)
+	if err != nil {
+		return nil, fmt.Errorf("encoding the entry %s: %w", e.Date, err)
+	}
+	if string(head) != "{}\n" {
+		b.Write(head)
+	}
+	b.WriteString(fence + "\n" + e.Content + "\n")
+	return b.Bytes(), nil
+}
+
+// decode reads a file as encode wrote it, or as somebody else did: what is no top
+// is content. The newline that ends the file is not part of the content.
+func decode(date string, file []byte) *Entry {
+	text := string(file)
+	mended := !utf8.ValidString(text)
+	if mended {
+		text = strings.ToValidUTF8(text, "\uFFFD")
+	}
+	text = strings.TrimPrefix(text, "\uFEFF")
+	e := &Entry{}
+	if head, rest, ok := cutHeader(text); ok && yaml.Unmarshal([]byte(head), e) == nil {
+		text = strings.TrimPrefix(rest, "\n")
+	} else {
+		e = &Entry{}
+	}
+	e.Date, e.Content, e.mended = date, strings.TrimSuffix(text, "\n"), mended
+	return e
+}
+
+// cutHeader splits text after its closing fence.
+func cutHeader(text string) (head, rest string, ok bool) {
+	head, ok = strings.CutPrefix(text, fence)
+	if !ok {
+		return "", text, false
+	}
+	if rest, ok = strings.CutPrefix(head, fence); ok {
+		return "", rest, true
+	}
+	head, rest, ok = strings.Cut(head, "\n"+fence)
+	return head, rest, ok && len(head) <= maxHeader
+}
+
+// cleanTags are tags without blanks around, empty ones and repetitions.
+func cleanTags(tags []string) ([]string, error) {
+	var clean []string
+	for _, tag := range tags {
+		tag = oneLine(tag)
+		if utf8.RuneCountInString(tag) > maxWord {
+			return nil, fault.New("DIARY_INVALID_ARGUMENT", "the tag %s has more than %d characters", quote(tag), maxWord)
+		}
+		if tag != "" && !slices.Contains(clean, tag) {
+			clean = append(clean, tag)
+		}
+	}
+	if len(clean) > maxTags {
+		return nil, fault.New("DIARY_INVALID_ARGUMENT", "an entry would have %d tags; %d are the most", len(clean), maxTags)
+	}
+	return clean, nil
+}
+
+// oneLine is s without control characters and runs of space.
+func oneLine(s string) string {
+	return strings.Join(strings.FieldsFunc(s, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }), " ")
+}
+
+// firstLine is the first line of text that says something, cut to fit a list.
+func firstLine(text string) string {
+	for line := range strings.Lines(text) {
+		if line = oneLine(strings.TrimLeft(line, "# \t")); line != "" {
+			return cut(line, maxFirstLine)
+		}
+	}
+	return ""
+}
+
+// cut is at most n characters of s, with a mark where there were more.
+func cut(s string, n int) string {
+	for i := range s {
+		if n == 0 {
+			return s[:i] + "…"
+		}
+		n--
+	}
+	return s
+}

@@ -1,0 +1,104 @@
+package main
+
+import (
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"golang.org/x/text/cases"
+	"golang.org/x/text/unicode/norm"
+)
+
+const (
+	snippetBefore = 40 // characters before the hit
+	snippetAfter  = 80 // characters from the hit on
+)
+
+// fold brings text to the form in which it is compared: Unicode NFKC, so that
+// full-width and composed letters are one, without case.
+func fold(s string) string {
+	if isASCII(s) {
+		return strings.ToLower(s)
+	}
+	return norm.NFKC.String(cases.Fold().String(norm.NFKC.String(s)))
+}
+
+func isASCII(s string) bool {
+	for i := range len(s) {
+		if s[i] >= utf8.RuneSelf {
+			return false
+		}
+	}
+	return true
+}
+
+// terms are the parts of a query that must all occur. They are found anywhere,
+// also within words: Chinese and Japanese have no marks between theirs.
+func terms(query string) []string {
+	list := strings.Fields(fold(query))
+	slices.Sort(list)
+	return slices.Compact(list)
+}
+
+// count is how often the terms occur in folded text, and 0 if one does not.
+func count(folded string, terms []string) (hits int) {
+	for _, term := range terms {
+		n := strings.Count(folded, term)
+		if n == 0 {
+			return 0
+		}
+		hits += n
+	}
+	return hits
+}
+
+// snippet is the text around the first hit, or its beginning if the hit is
+// elsewhere.
+func snippet(text string, terms []string) string {
+	at := position(text, terms)
+	start, end := at, at
+	for n := 0; n < snippetBefore && start > 0; n++ {
+		_, size := utf8.DecodeLastRuneInString(text[:start])
+		start -= size
+	}
+	for n := 0; n < snippetAfter && end < len(text); n++ {
+		_, size := utf8.DecodeRuneInString(text[end:])
+		end += size
+	}
+	s := oneLine(text[start:end])
+	if start > 0 {
+		s = "…" + s
+	}
+	if end < len(text) {
+		s += "…"
+	}
+	return s
+}
+
+// position is where in text the first hit begins, in bytes. Folding moves and
+// merges bytes, so the way back leads through a table.
+func position(text string, terms []string) int {
+	var (
+		folded  strings.Builder
+		origin  []int // of each byte of folded
+		segment norm.Iter
+	)
+	segment.InitString(norm.NFKC, text)
+	for !segment.Done() {
+		at := segment.Pos()
+		folded.WriteString(fold(string(segment.Next())))
+		for len(origin) < folded.Len() {
+			origin = append(origin, at)
+		}
+	}
+	first := len(origin)
+	for _, term := range terms {
+		if i := strings.Index(folded.String(), term); i >= 0 {
+			first = min(first, i)
+		}
+	}
+	if first == len(origin) {
+		return 0
+	}
+	return origin[first]
+}

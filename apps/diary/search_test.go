@@ -1,0 +1,62 @@
+package main
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+func TestTextsAreComparedWithoutCaseWidthAndComposition(t *testing.T) {
+	for a, b := range map[string]string{
+		"ＡＢＣ１２３": "abc123", "Straße": "STRASSE", "Caf\u00e9": "cafe\u0301", "ﬁne": "FINE",
+		"ｶﾞ": "ガ", "①": "1", "ΣΊΣΥΦΟΣ": "σίσυφος", "㈱": "(株)", "Hello": "hELLO",
+	} {
+		if fold(a) != fold(b) {
+			t.Errorf("%q folds to %q, %q to %q", a, fold(a), b, fold(b))
+		}
+	}
+}
+
+func TestEveryTermMustOccurAndAllOccurrencesCount(t *testing.T) {
+	text := fold("今天种了郁金香，郁金香是红的。Tulips and more TULIPS")
+	for query, want := range map[string]int{
+		"郁金香": 2, "金香": 2, "郁金香 红": 3, "tulip": 2, "ＴＵＬＩＰＳ 种了": 3, "玫瑰": 0, "郁金香 玫瑰": 0, "tulip tulip": 2, "郁　金": 4,
+	} {
+		if got := count(text, terms(query)); got != want {
+			t.Errorf("%q: %d hits, want %d", query, got, want)
+		}
+	}
+}
+
+func TestASnippetShowsTheTextAroundTheHit(t *testing.T) {
+	long := strings.Repeat("前", 100) + "ＴＵＬＩＰ" + strings.Repeat("后", 100)
+	for _, tt := range []struct{ text, query, want string }{
+		{"short and good", "GOOD", "short and good"},
+		{long, "tulip", "…" + strings.Repeat("前", 40) + "ＴＵＬＩＰ" + strings.Repeat("后", 75) + "…"},
+		{"line one\n\nline two", "two", "line one line two"},
+		{strings.Repeat("ﬃ", 200) + " needle", "needle", "…" + strings.Repeat("ﬃ", 39) + " needle"},
+		{strings.Repeat("x", 100), "only-in-tags", strings.Repeat("x", 80) + "…"},
+		{"", "anything", ""},
+	} {
+		if got := snippet(tt.text, terms(tt.query)); got != tt.want {
+			t.Errorf("%.20q for %q: got %q, want %q", tt.text, tt.query, got, tt.want)
+		}
+	}
+}
+
+func FuzzSearch(f *testing.F) {
+	f.Add("今天种了郁金香。", "金香")
+	f.Add("cafe\u0301 Stra\u00dfe \ufb03", "\u00e9")
+	f.Fuzz(func(t *testing.T, text, query string) {
+		list := terms(query)
+		if slices.Contains(list, "") {
+			t.Fatalf("%q has an empty term", query)
+		}
+		hits := count(fold(text), list)
+		got := snippet(strings.ToValidUTF8(text, "\uFFFD"), list)
+		if !utf8.ValidString(got) || utf8.RuneCountInString(got) > snippetBefore+snippetAfter+2 {
+			t.Fatalf("%q for %q (%d hits): snippet %q", text, query, hits, got)
+		}
+	})
+}
