@@ -1,0 +1,324 @@
+package openai
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	openai "github.com/sashabaranov/go-openai"
+
+	"github.com/aurorabot-dev/platform/mcpkit/catalog"
+	"github.com/aurorabot-dev/platform/mcpkit/fault"
+	"github.com/aurorabot-dev/platform/mcpkit/openai/internal/ordered"
+	"github.com/aurorabot-dev/platform/mcpkit/openai/internal/schema"
+)
+
+const (
+	// MaxContent is the number of characters of a result that a tool message
+	// carries: the APIs take 1048576, contexts take far less.
+	MaxContent = 100_000
+	maxImage   = 20 << 20 // bytes of one image
+	maxImages  = 16       // in the message that follows
+)
+
+// Answer is the outcome of one call, for the model that made it.
+type Answer struct {
+	CallID string          // as the model gave it
+	Call   catalog.ID      // the tool that answered; zero when none was found
+	Result json.RawMessage // the exact result of tools/call; ignored when Err is set
+	Err    error           // what went wrong instead; a *fault.Error keeps its code
+}
+
+// ToolMessages are the messages that answer one turn of a model: a tool message
+// for each answer in order, and, when results hold images and the model can see,
+// one user message with them after all of those.
+func (x *Export) ToolMessages(answers []Answer) []openai.ChatCompletionMessage {
+	var out []openai.ChatCompletionMessage
+	var parts []openai.ChatMessagePart
+	for _, a := range answers {
+		m, images := x.ToolMessage(a)
+		out = append(out, m)
+		if len(images) > 0 {
+			parts = append(parts, openai.ChatMessagePart{Type: openai.ChatMessagePartTypeText,
+				Text: fmt.Sprintf("Images from the result of call %s %s:", m.ToolCallID, marker(a.Call))})
+			parts = append(parts, images...)
+		}
+	}
+	if len(parts) > 0 {
+		out = append(out, openai.ChatCompletionMessage{Role: openai.ChatMessageRoleUser, MultiContent: parts})
+	}
+	return out
+}
+
+// ToolMessage is the message that answers one call. Its content is never empty,
+// is text only, says where it comes from, and stands between marks that the
+// content cannot forge, because they are made of its hash:
+//
+//	[mcp:SERVER:TOOL] result <<5f3c9a1b2c3d4e5f
+//	…
+//	5f3c9a1b2c3d4e5f>>
+//
+// An error says "error" in place of "result". Images are returned beside it, for
+// a user message after all tool messages of the turn.
+func (x *Export) ToolMessage(a Answer) (openai.ChatCompletionMessage, []openai.ChatMessagePart) {
+	r := rendering{blind: x.profile.blind}
+	if a.Err != nil {
+		r.fault(fault.From(a.Err))
+	} else {
+		r.result(a.Result)
+	}
+	body := shorten(strings.Join(r.blocks, "\n"), MaxContent)
+	if strings.TrimSpace(body) == "" {
+		body = "(no content)"
+	}
+	word := "result"
+	if r.failed {
+		word = "error"
+	}
+	sum := sha256.Sum256([]byte(a.Call.Server + "\x00" + a.Call.Tool + "\x00" + body))
+	mark := hex.EncodeToString(sum[:8])
+	return openai.ChatCompletionMessage{
+		Role:       openai.ChatMessageRoleTool,
+		ToolCallID: x.CallID(a.CallID),
+		Content:    fmt.Sprintf("%s %s <<%s\n%s\n%s>>", marker(a.Call), word, mark, body, mark),
+	}, r.images
+}
+
+// marker names the source of data.
+func marker(id catalog.ID) string {
+	if id == (catalog.ID{}) {
+		return "[mcp]"
+	}
+	clean := strings.NewReplacer("[", "(", "]", ")", "\n", " ", "\r", " ", "\t", " ")
+	return "[mcp:" + clean.Replace(plain(id.Server)) + ":" + clean.Replace(plain(id.Tool)) + "]"
+}
+
+// plain is s as valid text without hidden characters.
+func plain(s string) string { return schema.Visible(strings.ToValidUTF8(s, "\uFFFD")) }
+
+// CallID is a call's id in the form that the provider takes. It is the same for
+// the call and its answer, so histories from other providers can be replayed.
+func (x *Export) CallID(id string) string {
+	if !x.profile.shortIDs || shortID.MatchString(id) {
+		return id
+	}
+	const digits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+	sum := sha256.Sum256([]byte(id))
+	out := make([]byte, 9)
+	for i := range out {
+		out[i] = digits[int(sum[i])%len(digits)]
+	}
+	return string(out)
+}
+
+var shortID = regexp.MustCompile(`^[a-zA-Z0-9]{9}$`)
+
+// rendering collects what a message says.
+type rendering struct {
+	blind  bool
+	failed bool
+	blocks []string
+	images []openai.ChatMessagePart
+}
+
+func (r *rendering) say(format string, args ...any) {
+	r.blocks = append(r.blocks, plain(fmt.Sprintf(format, args...)))
+}
+
+func (r *rendering) fault(e *fault.Error) {
+	r.failed = true
+	b, err := json.Marshal(e)
+	if err != nil { // Data is not JSON
+		b, _ = json.Marshal(&fault.Error{Code: e.Code, Message: e.Message, Retryable: e.Retryable, Outcome: e.Outcome})
+	}
+	r.blocks = append(r.blocks, plain(string(b)))
+}
+
+// toolResult is a CallToolResult, read with nothing taken for granted.
+type toolResult struct {
+	ResultType        string            `json:"resultType"`
+	IsError           bool              `json:"isError"`
+	Content           []json.RawMessage `json:"content"`
+	StructuredContent json.RawMessage   `json:"structuredContent"`
+}
+
+type block struct {
+	Type        string `json:"type"`
+	Text        string `json:"text"`
+	Data        string `json:"data"`
+	MIMEType    string `json:"mimeType"`
+	URI         string `json:"uri"`
+	Name        string `json:"name"`
+	Title       string `json:"title"`
+	Description string `json:"description"`
+	Resource    *struct {
+		URI      string `json:"uri"`
+		MIMEType string `json:"mimeType"`
+		Text     string `json:"text"`
+		Blob     string `json:"blob"`
+	} `json:"resource"`
+	Annotations struct {
+		Audience []string `json:"audience"`
+	} `json:"annotations"`
+}
+
+func (r *rendering) result(raw json.RawMessage) {
+	var res toolResult
+	if err := json.Unmarshal(raw, &res); err != nil {
+		r.failed = true
+		r.say("The server's answer is no tool result: %v.", err)
+		return
+	}
+	r.failed = res.IsError
+	switch res.ResultType {
+	case "", "complete":
+	case "input_required": // 2026-07-28, server/tools, input required tool results
+		r.failed = true
+		r.say("The tool asks for further input, and nobody here can give it. It did nothing more.")
+		return
+	default:
+		r.failed = true
+		r.say("The server answered with a result of the unknown type %q.", res.ResultType)
+	}
+	var texts []string
+	kept := 0
+	for _, c := range res.Content {
+		var b block
+		if err := json.Unmarshal(c, &b); err != nil {
+			r.failed = true
+			r.say("(a part of the result cannot be read: %v)", err)
+			continue
+		}
+		if l := b.Annotations.Audience; len(l) > 0 && !slices.Contains(l, "assistant") {
+			kept++
+			continue
+		}
+		if b.Type == "text" {
+			texts = append(texts, b.Text)
+		}
+		r.block(b)
+	}
+	r.structured(res.StructuredContent, texts)
+	switch {
+	case len(r.blocks) > 0:
+	case r.failed:
+		r.say("The tool failed and did not say why.")
+	case kept > 0:
+		r.say("(the result is for the person, not for the model)")
+	default:
+		r.say("(the tool returned no content)")
+	}
+}
+
+func (r *rendering) block(b block) {
+	switch b.Type {
+	case "text":
+		r.blocks = append(r.blocks, plain(b.Text))
+	case "image":
+		r.image(b.MIMEType, b.Data)
+	case "audio":
+		r.say("(audio, %s, %d bytes, cannot be shown)", b.MIMEType, decodedLen(b.Data))
+	case "resource_link":
+		name := b.Name
+		if b.Title != "" && b.Title != name {
+			name += ", " + b.Title
+		}
+		r.say("(link to a resource: %s; %s)", strings.Join(filled(name, b.MIMEType, b.Description), "; "), b.URI)
+	case "resource":
+		switch res := b.Resource; {
+		case res == nil:
+			r.failed = true
+			r.say("(an embedded resource without content)")
+		case res.Blob != "" && strings.HasPrefix(res.MIMEType, "image/"):
+			r.say("(embedded resource %s)", res.URI)
+			r.image(res.MIMEType, res.Blob)
+		case res.Blob != "":
+			r.say("(embedded resource %s; %s, %d bytes, cannot be shown)", res.URI, res.MIMEType, decodedLen(res.Blob))
+		default:
+			r.say("(embedded resource %s)", strings.Join(filled(res.URI, res.MIMEType), "; "))
+			r.blocks = append(r.blocks, plain(res.Text))
+		}
+	default:
+		r.failed = true
+		r.say("(a part of the result has the unknown type %q and is not shown)", b.Type)
+	}
+}
+
+func filled(l ...string) []string {
+	return slices.DeleteFunc(l, func(s string) bool { return s == "" })
+}
+
+func decodedLen(b64 string) int {
+	return base64.RawStdEncoding.DecodedLen(len(strings.TrimRight(b64, "=")))
+}
+
+var shownImages = []string{"image/png", "image/jpeg", "image/gif", "image/webp"}
+
+// image takes an image out of the text: the role tool carries text only.
+func (r *rendering) image(mime, data string) {
+	size := decodedLen(data)
+	_, err := base64.StdEncoding.DecodeString(data)
+	switch {
+	case err != nil:
+		r.say("(image, %s, whose data is not base64)", mime)
+	case r.blind, !slices.Contains(shownImages, mime), size > maxImage, len(r.images) >= maxImages:
+		r.say("(image, %s, %d bytes, cannot be shown)", mime, size)
+	default:
+		r.say("(image, %s, %d bytes, in the message after the tool results)", mime, size)
+		r.images = append(r.images, openai.ChatMessagePart{Type: openai.ChatMessagePartTypeImageURL,
+			ImageURL: &openai.ChatMessageImageURL{URL: "data:" + mime + ";base64," + data}})
+	}
+}
+
+// structured adds the structured content unless a text says the same already.
+func (r *rendering) structured(raw json.RawMessage, texts []string) {
+	if len(raw) == 0 || string(raw) == "null" && len(r.blocks) > 0 {
+		return
+	}
+	v, err := ordered.Parse(raw, ordered.Limits{})
+	if err != nil { // too deep: the bytes are still JSON
+		r.blocks = append(r.blocks, plain(string(raw)))
+		return
+	}
+	same := []any{v}
+	if o, ok := v.(*ordered.Object); ok && o.Len() == 1 && o.Has("result") {
+		wrapped, _ := o.Get("result") // how some servers structure a bare value
+		same = append(same, wrapped)
+	}
+	for _, t := range texts {
+		w, err := ordered.Parse([]byte(t), ordered.Limits{})
+		for _, s := range same {
+			if err == nil && ordered.Equal(s, w) || s == any(t) {
+				return
+			}
+		}
+	}
+	r.blocks = append(r.blocks, plain(string(ordered.Append(nil, v))))
+}
+
+// shorten keeps the head and the tail of a text of more than most characters.
+func shorten(s string, most int) string {
+	n := utf8.RuneCountInString(s)
+	if n <= most {
+		return s
+	}
+	head, tail := most*3/4, most/4
+	var from, to, i int
+	for at := range s {
+		if i == head {
+			from = at
+		}
+		if i == n-tail {
+			to = at
+			break
+		}
+		i++
+	}
+	return fmt.Sprintf("%s\n(… %d characters omitted …)\n%s", s[:from], n-head-tail, s[to:])
+}
