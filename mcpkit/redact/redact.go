@@ -1,0 +1,357 @@
+// Package redact takes secrets and hidden characters out of text, JSON and logs.
+//
+//	r := redact.New([]string{os.Getenv("GITHUB_TOKEN")})
+//	clean, hits := r.JSON(result)            // {"text":"token is [redacted:secret]"}
+//	logger := slog.New(r.Handler(handler))   // the same for log records
+//	text, n := redact.Strip(text)            // nothing invisible reaches a model
+//	fmt.Println(redact.Show(name))           // nothing moves the cursor: \x1b[2J
+//
+// Removed are the configured secrets, also where they stand URL-encoded or
+// JSON-escaped, and what has the shape of a known token (see rules.go). What
+// merely looks random is only reported, by [Random]. A secret that is encoded in
+// another way, cut in two, or shorter than [MinSecret] is not found: redaction
+// limits accidents, it does not stop a server that wants to leak. Hidden
+// characters inside a secret hide it, so text is stripped first.
+//
+// One pass over the bytes looks for the first three bytes of everything that
+// could follow; nothing else is examined, and text without a find is returned as
+// it is.
+package redact
+
+import (
+	"bytes"
+	"encoding/json"
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"unsafe"
+)
+
+// MinSecret is the least number of bytes of a configured secret: removing less
+// would spoil any text.
+const MinSecret = 4
+
+// Hits counts finds by the name of the rule; nil is none. Configured secrets
+// are under "secret".
+type Hits map[string]int
+
+func (h *Hits) add(rule string) {
+	if *h == nil {
+		*h = Hits{}
+	}
+	(*h)[rule]++
+}
+
+// Merge adds the counts of other to h.
+func (h *Hits) Merge(other Hits) {
+	if len(other) > 0 && *h == nil {
+		*h = Hits{}
+	}
+	for rule, n := range other {
+		(*h)[rule] += n
+	}
+}
+
+// Rules are the names of the rules that were hit, sorted.
+func (h Hits) Rules() []string { return slices.Sorted(maps.Keys(h)) }
+
+// Redactor removes secrets. It is safe for concurrent use; nil and the zero
+// value know the shapes of tokens and no configured secrets.
+type Redactor struct {
+	index atomic.Pointer[index]
+}
+
+// New makes a Redactor that also removes the given secrets.
+func New(secrets []string) *Redactor {
+	r := &Redactor{}
+	r.Set(secrets)
+	return r
+}
+
+// Set replaces the configured secrets.
+func (r *Redactor) Set(secrets []string) { r.index.Store(newIndex(secrets)) }
+
+var shapesOnly = newIndex(nil)
+
+func (r *Redactor) load() *index {
+	if r == nil {
+		return shapesOnly
+	}
+	if x := r.index.Load(); x != nil {
+		return x
+	}
+	return shapesOnly
+}
+
+// String returns s without secrets, and what was found.
+func (r *Redactor) String(s string) (string, Hits) {
+	var hits Hits
+	return r.load().clean(s, &hits), hits
+}
+
+// Bytes is String for bytes. It returns b itself where nothing was found.
+func (r *Redactor) Bytes(b []byte) ([]byte, Hits) {
+	var hits Hits
+	s := view(b)
+	out := r.load().clean(s, &hits)
+	if hits == nil {
+		return b, nil
+	}
+	return []byte(out), hits
+}
+
+// marker stands where a secret was.
+func marker(rule string) string { return "[redacted:" + rule + "]" }
+
+// markerAt is the length of the marker that s begins with, or 0.
+func markerAt(s string) int {
+	rest, ok := strings.CutPrefix(s, "[redacted:")
+	if !ok {
+		return 0
+	}
+	end := strings.IndexByte(rest, ']')
+	if end < 0 || !slices.Contains(ruleNames, rest[:end]) {
+		return 0
+	}
+	return len(s) - len(rest) + end + 1
+}
+
+// index finds the places where something could begin by a hash of three bytes.
+type index struct {
+	bits     [1 << hashBits / 64]uint64 // bit set: some literal begins so
+	literals [256][]literal             // by the low bits of the hash; secrets, then longer ones first
+	secrets  []string
+}
+
+// literal is a text of at least three bytes at which a rule is tried.
+type literal struct {
+	text string
+	rule *rule // nil for a configured secret
+}
+
+const hashBits = 16
+
+// hash is that of three bytes, the last in the low bits.
+func hash(three uint32) uint32 { return three * 0x9e3779b1 >> (32 - hashBits) }
+
+func newIndex(secrets []string) *index {
+	x := &index{}
+	for _, s := range secrets {
+		for _, form := range forms(s) {
+			if len(form) >= MinSecret && !ofMarkers(form) {
+				x.secrets = append(x.secrets, form)
+			}
+		}
+	}
+	slices.Sort(x.secrets)
+	x.secrets = slices.Compact(x.secrets)
+	for _, s := range x.secrets {
+		x.add(literal{text: s})
+	}
+	for i := range rules {
+		for _, text := range rules[i].literals {
+			x.add(literal{text, &rules[i]})
+		}
+	}
+	for _, list := range x.literals {
+		slices.SortStableFunc(list, func(a, b literal) int {
+			if (a.rule == nil) != (b.rule == nil) { // what is configured is certain
+				if a.rule == nil {
+					return -1
+				}
+				return 1
+			}
+			return len(b.text) - len(a.text)
+		})
+	}
+	return x
+}
+
+func (x *index) add(l literal) {
+	h := hash(uint32(l.text[0])<<16 | uint32(l.text[1])<<8 | uint32(l.text[2]))
+	x.bits[h>>6] |= 1 << (h & 63)
+	x.literals[h&255] = append(x.literals[h&255], l)
+}
+
+// forms are the ways in which a secret is written.
+func forms(s string) []string {
+	out := []string{s, strings.TrimSpace(s)}
+	// Of a secret with several lines, such as a key, each line is one too.
+	if lines := strings.FieldsFunc(s, func(r rune) bool { return r == '\n' || r == '\r' }); len(lines) > 1 {
+		for _, line := range lines {
+			if line = strings.TrimSpace(line); len(line) >= 16 {
+				out = append(out, line)
+			}
+		}
+	}
+	for _, f := range slices.Clone(out) {
+		out = append(out, url.QueryEscape(f), url.PathEscape(f))
+		if raw := appendQuoted(nil, f); len(raw) != len(f)+2 {
+			out = append(out, string(raw[1:len(raw)-1]))
+		}
+	}
+	return out
+}
+
+// ofMarkers reports whether s is part of a marker. Such a word, "password" for
+// one, cannot be removed from what says that it was removed.
+func ofMarkers(s string) bool {
+	return slices.ContainsFunc(ruleNames, func(name string) bool { return strings.Contains(marker(name), s) })
+}
+
+// clean removes everything from s. A replacement may by its edges complete
+// another secret, so it looks again; where that does not end it gives up the
+// whole text.
+func (x *index) clean(s string, hits *Hits) string {
+	for range 4 {
+		out, found := x.pass(s, hits)
+		if !found {
+			return s
+		}
+		s = out
+	}
+	if _, found := x.pass(s, &Hits{}); found {
+		return marker(secretRule)
+	}
+	return s
+}
+
+// pass replaces every find in s once.
+func (x *index) pass(s string, hits *Hits) (string, bool) {
+	var out []byte
+	done := 0
+	w := uint32(0) // the last three bytes
+	for i := 0; i < len(s); i++ {
+		c := s[i]
+		w = (w<<8 | uint32(c)) & 0xffffff
+		h := hash(w)
+		if x.bits[h>>6]&(1<<(h&63)) == 0 && c != '=' && c != ':' {
+			continue
+		}
+		start, end, name := x.find(s, i, done, h)
+		if end == 0 {
+			continue
+		}
+		hits.add(name)
+		out = append(out, s[done:start]...)
+		out = append(out, marker(name)...)
+		done, i, w = end, end-1, 0
+	}
+	if out == nil {
+		return s, false
+	}
+	return string(append(out, s[done:]...)), true
+}
+
+// find looks for what begins with the three bytes that end at i and hash to h, or
+// for what the sign at i assigns. Nothing before done is looked at. No find has
+// end 0.
+func (x *index) find(s string, i, done int, h uint32) (start, end int, name string) {
+	if at := i - 2; at >= done {
+		for _, l := range x.literals[h&255] {
+			switch {
+			case !strings.HasPrefix(s[at:], l.text):
+			case l.rule == nil:
+				return at, at + len(l.text), secretRule
+			default:
+				if start, end = l.rule.find(s, at, at+len(l.text)); end > start && start >= done {
+					return start, end, l.rule.name
+				}
+			}
+		}
+	}
+	if c := s[i]; c == '=' || c == ':' {
+		if start, end = assignment(s, i, i+1); end > start {
+			return start, end, assignRule
+		}
+	}
+	return 0, 0, ""
+}
+
+// view reads bytes as a string without copying; the bytes must not change while
+// the string is in use.
+func view(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
+
+// outside marks the bytes that JSON has outside of strings.
+var outside = func() (t [256]bool) {
+	for _, c := range []byte("{}[]:,+-.0123456789eE truefalsn\t\r\n") {
+		t[c] = true
+	}
+	return t
+}()
+
+// JSON returns raw without secrets in its strings, names of members included.
+// Everything else, numbers above all, stays byte for byte; so does all of raw
+// where nothing was found. A member whose name says that it is a password or
+// token loses its value where that looks like one. What is not JSON is redacted
+// as text.
+func (r *Redactor) JSON(raw json.RawMessage) (json.RawMessage, Hits) {
+	x := r.load()
+	var hits Hits
+	var out, buf []byte
+	done := 0
+	secretMember := false
+	for i := 0; i < len(raw); i++ {
+		c := raw[i]
+		if c != '"' {
+			if !outside[c] {
+				return r.Bytes(raw)
+			}
+			if c > ' ' && c != ':' {
+				secretMember = false
+			}
+			continue
+		}
+		var text string
+		var end int
+		if text, end, buf = stringAt(raw, i+1, buf); end < 0 {
+			return r.Bytes(raw)
+		}
+		var clean string
+		var found Hits
+		isName := nextByte(raw, end+1) == ':'
+		if secretMember && plausible(text, true) && !strings.ContainsAny(text, " \n") {
+			clean, found = marker(assignRule), Hits{assignRule: 1}
+		} else {
+			clean = x.clean(text, &found)
+		}
+		if found != nil {
+			hits.Merge(found)
+			out = append(out, raw[done:i]...)
+			out = appendQuoted(out, clean)
+			done = end + 1
+		}
+		secretMember = isName && secretName(text)
+		i = end
+	}
+	if hits == nil {
+		return raw, nil
+	}
+	return append(out, raw[done:]...), hits
+}
+
+// stringAt returns what the JSON string that begins at i means and the index of
+// its closing quote, or -1. Where there are escapes the meaning is in buf, which
+// is returned for the next time.
+func stringAt(raw []byte, i int, buf []byte) (string, int, []byte) {
+	n := bytes.IndexByte(raw[i:], '"')
+	if n < 0 {
+		return "", -1, buf
+	}
+	if bytes.IndexByte(raw[i:i+n], '\\') < 0 {
+		return view(raw[i : i+n]), i + n, buf
+	}
+	buf, end := unescape(buf[:0], raw, i)
+	return view(buf), end, buf
+}
+
+func nextByte(raw []byte, i int) byte {
+	for ; i < len(raw); i++ {
+		if c := raw[i]; c != ' ' && c != '\t' && c != '\n' && c != '\r' {
+			return c
+		}
+	}
+	return 0
+}

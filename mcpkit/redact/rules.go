@@ -1,0 +1,358 @@
+package redact
+
+import (
+	"math"
+	"strings"
+	"unicode"
+)
+
+// A rule knows the shape of one kind of secret. Its literals are where it is
+// tried; find is given the place of the literal and the place after it and
+// returns what to remove, or an empty range.
+type rule struct {
+	name     string
+	literals []string
+	find     func(s string, at, after int) (start, end int)
+}
+
+const (
+	secretRule = "secret"   // a configured value
+	assignRule = "password" // the value of a key that is named like one
+)
+
+var rules = []rule{
+	{"aws-access-key", []string{"AKIA", "ASIA"}, token(upperAlnum, 16, 16, 0)},
+	{"github-token", []string{"ghp_", "gho_", "ghu_", "ghs_", "ghr_"}, token(alnum, 36, 255, 0)},
+	{"github-token", []string{"github_pat_"}, token(word, 22, 255, 0)},
+	{"gitlab-token", []string{"glpat-"}, token(dashed, 20, 255, 0)},
+	{"anthropic-key", []string{"sk-ant-"}, token(dashed, 20, 300, 0)},
+	{"openai-key", []string{"sk-proj-", "sk-svcacct-", "sk-admin-"}, token(dashed, 20, 300, 0)},
+	{"api-key", []string{"sk-"}, token(dashed, 20, 300, 16)},
+	{"slack-token", []string{"xoxb-", "xoxp-", "xoxa-", "xoxo-", "xoxr-", "xoxs-", "xoxe-", "xoxe.", "xapp-"}, token(dashed, 12, 300, 0)},
+	{"google-key", []string{"AIza"}, token(dashed, 35, 35, 0)},
+	{"google-token", []string{"ya29."}, token(dashed, 20, 2048, 0)},
+	{"stripe-key", []string{"sk_live_", "sk_test_", "rk_live_", "rk_test_", "whsec_"}, token(alnum, 16, 255, 0)},
+	{"npm-token", []string{"npm_"}, token(alnum, 36, 36, 0)},
+	{"huggingface-token", []string{"hf_"}, token(alnum, 30, 64, 0)},
+	{"jwt", []string{"eyJ"}, jwt},
+	{"bearer", []string{"Bearer ", "bearer ", "BEARER "}, bearer},
+	{"basic-auth", []string{"Basic ", "basic "}, basic},
+	{"private-key", []string{"-----BEGIN "}, privateKey},
+	{"url-password", []string{"://"}, urlPassword},
+	{assignRule, nil, assignment}, // tried at every = and :
+}
+
+// ruleNames are the names that may stand in a marker. They are gathered late
+// because the rules themselves know markers.
+var ruleNames = []string{secretRule}
+
+func init() {
+	for _, r := range rules {
+		ruleNames = append(ruleNames, r.name)
+	}
+}
+
+// Classes of bytes.
+const (
+	digit = 1 << iota
+	lower
+	upperCase
+	underscore
+	dash
+	base64    // + / = . ~
+	authority // ends the authority of a URL, as blanks and controls do
+
+	upperAlnum = digit | upperCase
+	alnum      = digit | lower | upperCase
+	word       = alnum | underscore
+	dashed     = word | dash
+	credential = dashed | base64
+)
+
+var class = func() (t [256]uint8) {
+	for c := range 256 {
+		switch {
+		case c >= '0' && c <= '9':
+			t[c] = digit
+		case c >= 'a' && c <= 'z':
+			t[c] = lower
+		case c >= 'A' && c <= 'Z':
+			t[c] = upperCase
+		case c == '_':
+			t[c] = underscore
+		case c == '-':
+			t[c] = dash
+		case strings.IndexByte("+/=.~", byte(c)) >= 0:
+			t[c] = base64
+		}
+		if c <= ' ' || strings.IndexByte("/?#\"'<>`", byte(c)) >= 0 {
+			t[c] |= authority
+		}
+	}
+	return t
+}()
+
+// run is the end of the bytes of a class that begin at i.
+func run(s string, i int, of uint8) int {
+	for i < len(s) && class[s[i]]&of != 0 {
+		i++
+	}
+	return i
+}
+
+// startsWord reports whether a token may begin at i: not inside a word.
+func startsWord(s string, i int) bool { return i == 0 || class[s[i-1]]&word == 0 }
+
+// token finds a literal followed by least to most bytes of a class, as a word of
+// its own. Where plain is above 0 the rest must also hold a digit and that many
+// letters and digits in a row: "sk-" begins ordinary words too.
+func token(of uint8, least, most, plain int) func(string, int, int) (int, int) {
+	return func(s string, at, after int) (int, int) {
+		if !startsWord(s, at) {
+			return 0, 0
+		}
+		end := run(s, after, of)
+		if n := end - after; n < least || n > most {
+			return 0, 0
+		}
+		if plain > 0 {
+			longest, digits := 0, false
+			for i := after; i < end; i++ {
+				n := run(s, i, alnum) - i
+				longest, i = max(longest, n), i+n
+			}
+			for i := after; i < end && !digits; i++ {
+				digits = class[s[i]] == digit
+			}
+			if longest < plain || !digits {
+				return 0, 0
+			}
+		}
+		return at, end
+	}
+}
+
+// jwt finds three base64url parts of which the first two are JSON objects.
+func jwt(s string, at, _ int) (int, int) {
+	if !startsWord(s, at) {
+		return 0, 0
+	}
+	first := run(s, at, dashed)
+	if first-at < 10 || !strings.HasPrefix(s[first:], ".eyJ") {
+		return 0, 0
+	}
+	second := run(s, first+1, dashed)
+	if second-first < 8 || second == len(s) || s[second] != '.' {
+		return 0, 0
+	}
+	return at, run(s, second+1, dashed)
+}
+
+// bearer finds the credentials of an Authorization header (RFC 6750 section 2.1).
+func bearer(s string, _, after int) (int, int) {
+	end := run(s, after, credential)
+	end -= len(s[after:end]) - len(strings.TrimRight(s[after:end], ".")) // of the sentence
+	if end-after < 16 || strings.IndexAny(s[after:end], "0123456789") < 0 {
+		return 0, 0
+	}
+	return after, end
+}
+
+// basic is bearer for user and password (RFC 7617), only in a header.
+func basic(s string, at, after int) (int, int) {
+	if !strings.Contains(strings.ToLower(s[max(0, at-20):at]), "authorization") {
+		return 0, 0
+	}
+	if end := run(s, after, credential); end-after >= 6 {
+		return after, end
+	}
+	return 0, 0
+}
+
+// privateKey finds a PEM block (RFC 7468) to its end, or to the end of the text.
+func privateKey(s string, at, after int) (int, int) {
+	label, _, ok := strings.Cut(s[after:min(len(s), after+60)], "-----")
+	if !ok || !strings.HasSuffix(label, "PRIVATE KEY") && !strings.HasSuffix(label, "PRIVATE KEY BLOCK") {
+		return 0, 0
+	}
+	body := s[after+len(label)+5:]
+	closing := "-----END " + label + "-----"
+	if i := strings.Index(body, closing); i >= 0 {
+		return at, after + len(label) + 5 + i + len(closing)
+	}
+	return at, len(s)
+}
+
+// urlPassword finds the password of scheme://user:password@host.
+func urlPassword(s string, at, after int) (int, int) {
+	if at == 0 || class[s[at-1]]&alnum == 0 {
+		return 0, 0
+	}
+	limit := min(len(s), after+512)
+	end := after
+	for end < limit && class[s[end]]&authority == 0 {
+		end++
+	}
+	host := strings.LastIndexByte(s[after:end], '@')
+	if host < 0 {
+		return 0, 0
+	}
+	colon := strings.IndexByte(s[after:after+host], ':')
+	if colon < 0 {
+		return 0, 0
+	}
+	start, end := after+colon+1, after+host
+	if pass := s[start:end]; pass == "" || placeholder(pass) {
+		return 0, 0
+	}
+	return start, end
+}
+
+// assignment finds the value in password=value, "token": "value" and the like.
+func assignment(s string, at, after int) (int, int) {
+	// Before the sign: blanks, a quote, the name.
+	i := at
+	for i > 0 && (s[i-1] == ' ' || s[i-1] == ':') && at-i < 2 {
+		i--
+	}
+	if i > 0 && (s[i-1] == '"' || s[i-1] == '\'' || s[i-1] == '`') {
+		i--
+	}
+	if !endsLikeSecret(s[:i]) {
+		return 0, 0
+	}
+	from := i
+	for from > 0 && i-from < 64 && (class[s[from-1]]&dashed != 0 || s[from-1] == '.') {
+		from--
+	}
+	name := s[from:i]
+	if !secretName(name) {
+		return 0, 0
+	}
+	// After it: an arrow, blanks, a quote, the value.
+	if s[at] == '=' && after < len(s) && (s[after] == '>' || s[after] == '=') {
+		after++
+	}
+	for blanks := 0; after < len(s) && s[after] == ' ' && blanks < 3; blanks++ {
+		after++
+	}
+	if after == len(s) {
+		return 0, 0
+	}
+	if q := s[after]; q == '"' || q == '\'' || q == '`' {
+		after++
+		n := strings.IndexByte(s[after:min(len(s), after+4096)], q)
+		if n < 0 {
+			return 0, 0
+		}
+		value := s[after : after+n]
+		spaced := strings.ContainsAny(value, " \t")
+		if strings.ContainsAny(value, "\r\n") || spaced && !strings.Contains(strings.ToLower(name), "pass") || !plausible(value, true) {
+			return 0, 0
+		}
+		return after, after + n
+	}
+	end := after
+	for end < len(s) && s[end] > ' ' && s[end] < 0x7f && strings.IndexByte("\"',;&<>()[]{}|`\\", s[end]) < 0 {
+		end++
+	}
+	if end < len(s) && (s[end] == '(' || s[end] == '[') && end > after { // a call or an index, in code
+		return 0, 0
+	}
+	value := s[after:end]
+	if trimmed := strings.TrimRight(value, ".:"); s[at] == ':' {
+		value, end = trimmed, after+len(trimmed)
+	}
+	certain := s[at] == '=' && !strings.ContainsFunc(name, unicode.IsLower) // PASSWORD=, as in an environment
+	if !plausible(value, certain) {
+		return 0, 0
+	}
+	return after, end
+}
+
+// secretName reports whether the value of something with this name is a secret:
+// password, apiKey, GITHUB_TOKEN, but not nextPageToken.
+func secretName(name string) bool {
+	if len(name) < 3 || len(name) > 64 || !endsLikeSecret(name) {
+		return false
+	}
+	var buf [64]byte
+	b := buf[:0]
+	for _, c := range []byte(name) {
+		switch class[c] {
+		case upperCase:
+			b = append(b, c+'a'-'A')
+		case lower, digit:
+			b = append(b, c)
+		}
+	}
+	n := view(b)
+	for _, end := range []string{"password", "passwd", "pwd", "passphrase", "secret", "apikey", "accesskey", "secretkey", "privatekey"} {
+		if strings.HasSuffix(n, end) {
+			return true
+		}
+	}
+	kind, ok := strings.CutSuffix(n, "token")
+	if !ok {
+		return false
+	}
+	// Tokens that are places in a list or in a text, and must be passed on.
+	for _, end := range []string{"page", "next", "previous", "prev", "continuation", "sync", "pagination", "progress", "resume", "resumption", "cancel", "cancellation", "max", "min", "start", "stop", "end", "eos", "bos", "pad", "sep", "mask", "change"} {
+		if strings.HasSuffix(kind, end) {
+			return false
+		}
+	}
+	return true
+}
+
+// endsLikeSecret reports quickly that name cannot be one of secretName's.
+func endsLikeSecret(name string) bool {
+	return name != "" && strings.IndexByte("dtnyeDTNYE", name[len(name)-1]) >= 0
+}
+
+// plausible reports whether value may be a secret. Certain means that its
+// surroundings leave no doubt that it is a value and not a word or code.
+func plausible(value string, certain bool) bool {
+	if len(value) < 6 || placeholder(value) {
+		return false
+	}
+	if certain {
+		return true
+	}
+	return strings.ContainsAny(value, "0123456789") && strings.ContainsAny(value, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
+}
+
+// placeholder reports whether a value stands for a secret that is not there.
+func placeholder(v string) bool {
+	return markerAt(v) > 0 || strings.HasPrefix(v, "${") || strings.HasPrefix(v, "{{") || v[0] == '<' || strings.Trim(v, "*.xX") == ""
+}
+
+// Random reports whether s holds a word that looks like a key although it has no
+// known shape: long, of letters and digits, and without a pattern. It is a hint
+// for people; hashes and ids look the same.
+func Random(s string) bool {
+	for i := 0; i < len(s); i++ {
+		end := run(s, i, dashed|base64)
+		if n := end - i; n >= 32 && n <= 512 && entropy(s[i:end]) > 4.2 && class[s[i]]&alnum != 0 {
+			return true
+		}
+		i = end
+	}
+	return false
+}
+
+// entropy is that of the bytes of s, in bits for each.
+func entropy(s string) float64 {
+	var counts [256]int
+	for i := range len(s) {
+		counts[s[i]]++
+	}
+	sum := 0.0
+	for _, n := range counts {
+		if n > 0 {
+			p := float64(n) / float64(len(s))
+			sum -= p * math.Log2(p)
+		}
+	}
+	return sum
+}
