@@ -1,0 +1,495 @@
+// Package inbox is the bus of one machine: a journal, and a folder of files for
+// the Brain that is made from it.
+//
+//	in, err := inbox.Open(inbox.Options{
+//		Dir:     "data/kernel/inbox",
+//		Journal: journal.Options{Dir: "data/journal"},
+//	})
+//	receipts, err := in.Publish(ctx, bus.Item{Envelope: e}) // durable
+//	err = in.Close()                                        // and visible
+//
+// Publish gives ids and seqs, drops duplicates, and returns when the journal is
+// synced. One goroutine, the projector, makes files of the journal, in its
+// order: it writes up to 256 to tmp/, syncs them, and renames them to pending/.
+// So a file that is visible is whole and durable. What a crash or a power cut
+// leaves undone is completed from the journal at the next start, and nothing the
+// Brain already took comes back; docs/design/journal-and-inbox.md says how each
+// of the two is known.
+//
+// A file's modification time is the time of its record. It rises strictly in
+// the order of publication, so sorting by it is the order of events; header.seq
+// counts within a source.
+//
+// The folder can be read and consumed without this package, see
+// bridge/inbox/queue. This package never lists the folder to publish, and never
+// touches a file once it is visible.
+package inbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/aurorabot-dev/platform/amp"
+	"github.com/aurorabot-dev/platform/bridge/bus"
+	"github.com/aurorabot-dev/platform/bridge/inbox/queue"
+	"github.com/aurorabot-dev/platform/bridge/journal"
+)
+
+// ErrClosed says that the inbox was closed.
+var ErrClosed = errors.New("inbox is closed")
+
+// Options say where an inbox is. Zero values are the defaults named.
+type Options struct {
+	Dir     string          // the folder of folders; made when missing
+	Journal journal.Options // Logger, Retry and Fault are set from these options where empty
+
+	Batch         int           // files made visible together; 256
+	MaxLag        int           // records that may wait for their files before Publish blocks; 16,384
+	MaxPending    int           // files in pending/ before no more are added; 1,000,000
+	MaxRejected   int           // rejected events kept; 10,000
+	RejectedBytes int64         // and their size; 64 MiB
+	Retry         time.Duration // pause between attempts while degraded; 250 ms
+	CloseTimeout  time.Duration // how long Close waits for a disk that fails; 10 s
+	Logger        *slog.Logger  // discards when nil
+	NoSyncFS      bool          // sync each file by itself, also in large batches
+
+	// Fault, if set, is called before each step on the disk and may fail or
+	// end it. Tests use it to crash at every step and to stand in for a broken disk.
+	Fault func(step string) error
+}
+
+func (o *Options) defaults() {
+	set(&o.Batch, 256)
+	set(&o.MaxLag, 16_384)
+	set(&o.MaxPending, 1_000_000)
+	set(&o.MaxRejected, 10_000)
+	set(&o.RejectedBytes, 64<<20)
+	set(&o.Retry, 250*time.Millisecond)
+	set(&o.CloseTimeout, 10*time.Second)
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Journal.Logger == nil {
+		o.Journal.Logger = o.Logger
+	}
+	set(&o.Journal.Retry, o.Retry)
+	if o.Fault == nil {
+		o.Fault = func(string) error { return nil }
+	}
+	if o.Journal.Fault == nil {
+		o.Journal.Fault = o.Fault
+	}
+}
+
+func set[T comparable](v *T, fallback T) {
+	var zero T
+	if *v == zero {
+		*v = fallback
+	}
+}
+
+// Counters count since Open, except the last three, which are what is now.
+type Counters struct {
+	Accepted  int64 // durable and for the Brain
+	Recorded  int64 // durable and only for the journal
+	Duplicate int64
+	Expired   int64 // recorded, not delivered
+	Rejected  int64
+	Delivered int64 // files made visible
+
+	Backlog int64 // records whose files are not visible yet
+	Pending int64 // files in pending/, recounted now and then
+	IDs     int64 // ids remembered
+}
+
+// State is whether events get through.
+type State struct {
+	Err   error     // why not; nil when all is well
+	Since time.Time // of the last change
+}
+
+// Inbox is an open inbox; it is a [bus.Bus].
+type Inbox struct {
+	opt     Options
+	lock    *os.File
+	journal *journal.Journal
+	ids     amp.IDs
+	rejects *rejects
+
+	mu       sync.Mutex
+	closed   bool
+	inFlight sync.WaitGroup
+	problems []string
+	state    State
+	progress chan struct{} // closed when the projector got on
+
+	projector *projector
+	stop      context.CancelCauseFunc
+	closing   chan struct{}
+	owned     sync.WaitGroup
+
+	accepted, recorded, duplicate, expired, rejected, delivered, pending atomic.Int64
+}
+
+var _ bus.Bus = (*Inbox)(nil)
+
+// Open opens or creates an inbox and completes what a crash left. One process
+// at a time can have it open; the error of others names that process.
+func Open(opt Options) (_ *Inbox, err error) {
+	opt.defaults()
+	_, err = os.Stat(filepath.Join(opt.Dir, queue.Tmp))
+	tmpGone := errors.Is(err, os.ErrNotExist)
+	problems, err := queue.Prepare(opt.Dir)
+	if err != nil {
+		return nil, err
+	}
+	lock, err := journal.Lock(filepath.Join(opt.Dir, "writer.lock"))
+	if err != nil {
+		return nil, fmt.Errorf("opening inbox: %w", err)
+	}
+	j, err := journal.Open(opt.Journal)
+	if err != nil {
+		lock.Close()
+		return nil, err
+	}
+	x := &Inbox{opt: opt, lock: lock, journal: j, problems: problems, state: State{Since: time.Now()},
+		progress: make(chan struct{}), closing: make(chan struct{})}
+	for _, d := range j.Damage() {
+		x.problem("journal: " + d.String())
+	}
+	if _, last := j.End(); !last.IsZero() {
+		x.ids.After(last)
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(fmt.Errorf("opening inbox %s: %w", opt.Dir, err), j.Close(), lock.Close())
+		}
+	}()
+	if x.rejects, err = openRejects(opt); err != nil {
+		return nil, err
+	}
+	if x.projector, err = recoverProjection(x, tmpGone); err != nil {
+		return nil, err
+	}
+	ctx, stop := context.WithCancelCause(context.Background())
+	x.stop = stop
+	x.owned.Go(func() { x.projector.run(ctx) })
+	x.owned.Go(func() { x.countPending(ctx) })
+	return x, nil
+}
+
+// draft is an item on its way through Publish.
+type draft struct {
+	envelope *amp.Envelope
+	route    bus.Route
+	id       string // canonical; empty until one is given
+	payload  []byte
+	source   string
+	owner    uint16
+	pos      uint64 // of the item, or of the one it duplicates
+	receipt  bus.Receipt
+}
+
+const maxSource = 1024 // bytes of a source's app and instance together
+
+func newDraft(item bus.Item) (draft, error) {
+	e := item.Envelope
+	check := *e
+	if check.Header.MessageID == "" {
+		check.Header.MessageID = "given later"
+	}
+	if err := check.Validate(); err != nil {
+		return draft{}, fmt.Errorf("publishing %.60q: %w", e.Payload.Type, err)
+	}
+	source := e.Header.Source.App + "\x00" + e.Header.Source.Instance
+	if len(source) > maxSource {
+		return draft{}, fmt.Errorf("publishing %.60q: source has %d bytes, more than %d", e.Payload.Type, len(source), maxSource)
+	}
+	payload, err := e.Payload.Encode()
+	if err != nil {
+		return draft{}, err
+	}
+	if len(payload) > journal.MaxBody/2 {
+		return draft{}, fmt.Errorf("publishing %.60q: %w", e.Payload.Type, journal.ErrTooLarge)
+	}
+	d := draft{envelope: e, route: item.Route, payload: payload, source: source, owner: owner(e.Header.Source.App)}
+	if e.Header.MessageID != "" {
+		d.id = amp.CanonicalID(e.Header.MessageID)
+	}
+	return d, nil
+}
+
+// owner is a short hash of who an id belongs to.
+func owner(app string) uint16 {
+	h := fnv.New32a()
+	h.Write([]byte(app))
+	return uint16(h.Sum32() ^ h.Sum32()>>16)
+}
+
+// Publish makes items durable; see [bus.Bus]. An id that another app's event
+// has already is replaced by the UUIDv5 of the app and that id
+// ([amp.Remint]), so that no app can suppress another's event. An id is put in
+// its canonical form ([amp.CanonicalID]). The receipt of a duplicate has no seq.
+func (x *Inbox) Publish(ctx context.Context, items ...bus.Item) ([]bus.Receipt, error) {
+	drafts, toBrain := make([]draft, len(items)), false
+	for i, item := range items {
+		d, err := newDraft(item)
+		if err != nil {
+			return nil, err
+		}
+		drafts[i] = d
+		toBrain = toBrain || item.Route == bus.Inbox
+	}
+	if !x.enter() {
+		return nil, ErrClosed
+	}
+	defer x.inFlight.Done()
+	if toBrain {
+		if err := x.waitForFiles(ctx); err != nil {
+			return nil, err
+		}
+	}
+	var last uint64
+	err := x.journal.Append(ctx, func(q journal.Queue) error {
+		for i := range drafts {
+			if err := x.enqueue(q, &drafts[i]); err != nil {
+				return err
+			}
+			last = max(last, drafts[i].pos)
+		}
+		return nil
+	})
+	if err == nil {
+		err = x.journal.Wait(ctx, last)
+	}
+	if err != nil {
+		return nil, x.explain(err)
+	}
+	receipts := make([]bus.Receipt, len(drafts))
+	for i := range drafts {
+		receipts[i] = drafts[i].receipt
+		x.count(&drafts[i])
+	}
+	return receipts, nil
+}
+
+// enqueue gives d its id and seq and adds it to the journal's queue, unless it
+// is a duplicate: then it shares the fate of the record it duplicates.
+func (x *Inbox) enqueue(q journal.Queue, d *draft) error {
+	h := d.envelope.Header
+	h.MessageID = d.id
+	if d.id == "" {
+		h.MessageID = x.ids.New()
+	}
+	key := journal.KeyOf(h.MessageID)
+	pos, owner, seen := q.Lookup(key)
+	if seen && owner != d.owner {
+		h.MessageID = amp.Remint(h.Source.App, h.MessageID)
+		key = journal.KeyOf(h.MessageID)
+		pos, _, seen = q.Lookup(key)
+	}
+	d.envelope.Header.MessageID = h.MessageID
+	d.receipt.ID = h.MessageID
+	if seen {
+		d.pos, d.receipt.Status = pos, bus.Duplicate
+		return nil
+	}
+	h.Seq = q.Seq(d.source) + 1
+	r := journal.Record{Kind: journal.Deliver, Key: key, Owner: d.owner, Source: d.source, Seq: h.Seq}
+	p := &d.envelope.Payload
+	if p.ExpireAt != nil {
+		r.Expire = p.ExpireAt.Time
+	}
+	switch {
+	case p.ExpireAt != nil && !p.ExpireAt.After(time.Now()):
+		r.Kind, d.receipt.Status = journal.Expired, bus.Expired
+	case d.route == bus.Journal:
+		r.Kind = journal.RecordOnly
+	}
+	r.Name = amp.FileName(p.Type, h.MessageID)
+	var err error
+	if r.Body, err = amp.Join(&h, d.payload); err != nil {
+		return err
+	}
+	if d.pos, err = q.Add(r); err != nil {
+		return err
+	}
+	d.envelope.Header.Seq, d.receipt.Seq = h.Seq, h.Seq
+	return nil
+}
+
+func (x *Inbox) count(d *draft) {
+	switch {
+	case d.receipt.Status == bus.Duplicate:
+		x.duplicate.Add(1)
+	case d.receipt.Status == bus.Expired:
+		x.expired.Add(1)
+	case d.route == bus.Journal:
+		x.recorded.Add(1)
+	default:
+		x.accepted.Add(1)
+	}
+}
+
+// enter counts a call in, unless the inbox is closed.
+func (x *Inbox) enter() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if !x.closed {
+		x.inFlight.Add(1)
+	}
+	return !x.closed
+}
+
+// waitForFiles holds a publisher back while too many records wait for their files.
+func (x *Inbox) waitForFiles(ctx context.Context) error {
+	for {
+		x.mu.Lock()
+		progress := x.progress
+		x.mu.Unlock()
+		if x.backlog() < int64(x.opt.MaxLag) {
+			return nil
+		}
+		select {
+		case <-progress:
+		case <-x.closing:
+			return ErrClosed
+		case <-ctx.Done():
+			return x.explain(context.Cause(ctx))
+		}
+	}
+}
+
+func (x *Inbox) backlog() int64 {
+	end, _ := x.journal.End()
+	return int64(end) - int64(x.projector.settled.Load())
+}
+
+// explain adds why nothing moves to the error of a call that gave up waiting.
+func (x *Inbox) explain(err error) error {
+	switch s := x.State(); {
+	case errors.Is(err, journal.ErrClosed):
+		return fmt.Errorf("%w: %w", ErrClosed, err)
+	case s.Err != nil && !errors.Is(err, journal.ErrDegraded):
+		return fmt.Errorf("%w: inbox is degraded: %w", err, s.Err)
+	}
+	return err
+}
+
+// State is whether events are made durable and visible. While it is not so,
+// publishers wait, and it resumes by itself.
+func (x *Inbox) State() State {
+	if s := x.journal.State(); s.Err != nil {
+		return State{fmt.Errorf("journal: %w", s.Err), s.Since}
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.state
+}
+
+func (x *Inbox) setState(err error) {
+	x.mu.Lock()
+	was := x.state.Err
+	if (was == nil) != (err == nil) {
+		x.state.Since = time.Now()
+	}
+	x.state.Err = err
+	x.mu.Unlock()
+	switch {
+	case was == nil && err != nil:
+		x.opt.Logger.Error("inbox degraded", "cause", err)
+	case was != nil && err == nil:
+		x.opt.Logger.Info("inbox delivers again")
+	}
+}
+
+// Problems lists what was found wrong with the folders and the journal, and put
+// right where that was possible. It is for people.
+func (x *Inbox) Problems() []string {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return append([]string(nil), x.problems...)
+}
+
+const maxProblems = 100
+
+func (x *Inbox) problem(text string) {
+	x.opt.Logger.Warn("inbox", "problem", text)
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if len(x.problems) < maxProblems {
+		x.problems = append(x.problems, text)
+	}
+}
+
+// Counters counts what became of events.
+func (x *Inbox) Counters() Counters {
+	ids, _ := x.journal.IDs()
+	return Counters{Accepted: x.accepted.Load(), Recorded: x.recorded.Load(), Duplicate: x.duplicate.Load(),
+		Expired: x.expired.Load(), Rejected: x.rejected.Load(), Delivered: x.delivered.Load(),
+		Backlog: x.backlog(), Pending: x.pending.Load(), IDs: int64(ids)}
+}
+
+// Journal is the journal of the inbox, for readers.
+func (x *Inbox) Journal() *journal.Journal { return x.journal }
+
+// Close makes what was accepted visible and frees everything. When the disk
+// does not allow that within CloseTimeout, the error says how much is left: it
+// is in the journal and becomes visible after the next Open.
+func (x *Inbox) Close() error {
+	x.mu.Lock()
+	if x.closed {
+		x.mu.Unlock()
+		return nil
+	}
+	x.closed = true
+	close(x.closing)
+	x.mu.Unlock()
+
+	ctx, cancel := context.WithTimeout(context.Background(), x.opt.CloseTimeout)
+	defer cancel()
+	drained := make(chan struct{})
+	go func() { // ends with the journal at the latest
+		x.inFlight.Wait()
+		close(drained)
+	}()
+	select {
+	case <-drained:
+	case <-ctx.Done():
+	}
+	left := x.drain(ctx)
+	x.stop(ErrClosed)
+	x.owned.Wait()
+	err := errors.Join(x.journal.Close(), x.projector.close(), x.lock.Close())
+	<-drained
+	if left > 0 {
+		err = errors.Join(fmt.Errorf("closing inbox: %d events are in the journal and become visible at the next start", left), x.State().Err, err)
+	}
+	return err
+}
+
+// drain waits until everything in the journal is visible, and returns how much is not.
+func (x *Inbox) drain(ctx context.Context) int64 {
+	for {
+		x.mu.Lock()
+		progress := x.progress
+		x.mu.Unlock()
+		left := x.backlog()
+		if left == 0 {
+			return 0
+		}
+		select {
+		case <-progress:
+		case <-ctx.Done():
+			return left
+		}
+	}
+}
