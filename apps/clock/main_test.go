@@ -172,3 +172,43 @@ func TestEveryTimerThatWasConfirmedOutlivesAKill(t *testing.T) {
 		setters.Wait()
 	}
 }
+
+func TestEveryTimerRingsUnderOneKeyHoweverOftenTheProgramIsKilled(t *testing.T) {
+	program, dir := appkittest.Build(t, "."), t.TempDir()
+	set, rang := map[string]bool{}, map[string]map[string]bool{} // by timer; of message ids
+	collect := func(s *appkittest.Session) {
+		for _, e := range s.Events.All() {
+			var r Ring
+			e.Decode(t, &r)
+			if rang[r.ID] == nil {
+				rang[r.ID] = map[string]bool{}
+			}
+			rang[r.ID][e.ID] = true
+		}
+	}
+	for range 4 {
+		// Nothing is acknowledged, so all that ever rang is sent in each session.
+		s := appkittest.StartBinary(t, program, appkittest.DataDir(dir), appkittest.Silent())
+		var last Item
+		for i := range 20 {
+			last = appkittest.Call[Item](t, s, "create_timer", map[string]any{"seconds": 1 + float64(i)/50})
+			set[last.ID] = true
+		}
+		<-time.After(time.Until(last.DueAt) - rand.N(400*time.Millisecond))
+		collect(s)
+		s.Kill(t)
+	}
+	s := appkittest.StartBinary(t, program, appkittest.DataDir(dir))
+	for range set {
+		s.Events.Wait(t, "timer.triggered") // each another event
+	}
+	collect(s)
+	for id := range set {
+		if len(rang[id]) != 1 {
+			t.Errorf("%s rang under %d ids", id, len(rang[id]))
+		}
+	}
+	if len(rang) != len(set) {
+		t.Errorf("%d timers were set and %d rang", len(set), len(rang))
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -87,18 +88,21 @@ type Options struct {
 type Service struct {
 	opt    Options
 	zone   *time.Location
+	lock   *os.File
 	st     *state
 	opened time.Time
 	ops    chan func()
 	done   chan struct{}
 
 	// Of Run alone.
-	unsaved  bool // the state on disk is behind
+	unsaved  bool   // the state on disk is behind
+	trouble  string // what was last complained of, so that it is said once
 	lastWall time.Time
 	lastMono time.Time
 }
 
-// Open reads the state in opt.Dir. Nothing rings and no method answers until Run.
+// Open takes opt.Dir for this process and reads the state in it. Nothing rings and
+// no method answers until Run, at whose end the folder is free again.
 func Open(opt Options) (*Service, error) {
 	if opt.Now == nil {
 		opt.Now = time.Now
@@ -107,11 +111,15 @@ func Open(opt Options) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	st, err := load(opt.Dir)
+	held, err := lock(opt.Dir)
 	if err != nil {
 		return nil, err
 	}
-	s := &Service{opt: opt, zone: zone, st: st, ops: make(chan func()), done: make(chan struct{})}
+	st, err := load(opt.Dir)
+	if err != nil {
+		return nil, errors.Join(err, held.Close())
+	}
+	s := &Service{opt: opt, zone: zone, lock: held, st: st, ops: make(chan func()), done: make(chan struct{})}
 	s.opened = s.wall()
 	for i := range st.Items {
 		it := &st.Items[i]
@@ -130,6 +138,7 @@ func (s *Service) wall() time.Time { return s.opt.Now().Round(0) }
 // Run rings what comes due until ctx is done. It is called once.
 func (s *Service) Run(ctx context.Context) {
 	defer close(s.done)
+	defer s.lock.Close()
 	s.lastWall, s.lastMono = s.wall(), time.Now()
 	for {
 		var due <-chan time.Time // nil while there is nothing to wait for
@@ -284,8 +293,7 @@ func (s *Service) handOver(ctx context.Context) (any bool) {
 		ctx, cancel := context.WithTimeout(ctx, handoverTime)
 		err := s.opt.Ring(ctx, s.st.Rings[0])
 		cancel()
-		if err != nil {
-			s.opt.Logger.Error("a ring waits: it could not be handed over", "key", s.st.Rings[0].Key(), "error", err)
+		if s.complain("a ring waits: it could not be handed over", err) {
 			return any
 		}
 		s.st.Rings, any = s.st.Rings[1:], true
@@ -296,10 +304,20 @@ func (s *Service) handOver(ctx context.Context) (any bool) {
 // persist writes the state that the clock itself changed. Where that fails, settle
 // tries again.
 func (s *Service) persist() {
-	err := s.st.save(s.opt.Dir)
-	if s.unsaved = err != nil; err != nil {
-		s.opt.Logger.Error("what rang is not yet written down", "error", err)
+	s.unsaved = s.complain("what rang is not yet written down", s.st.save(s.opt.Dir))
+}
+
+// complain reports whether err is one, and logs it unless it was the last to be:
+// what is tried every second would fill the log.
+func (s *Service) complain(what string, err error) bool {
+	if err == nil {
+		return false
 	}
+	if said := what + err.Error(); said != s.trouble {
+		s.trouble = said
+		s.opt.Logger.Error(what, "error", err)
+	}
+	return true
 }
 
 // do runs op in Run's goroutine.

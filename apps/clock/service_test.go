@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -371,6 +372,16 @@ func TestAStateThatCannotBeReadIsRefusedAndKept(t *testing.T) {
 			t.Errorf("%q became %q, %v", text, kept, err)
 		}
 	}
+}
+
+func TestTwoClocksDoNotShareAFolder(t *testing.T) {
+	dir := t.TempDir()
+	d := open(t, dir, 0)
+	if _, err := Open(d.opt); err == nil || !strings.Contains(err.Error(), "another clock") {
+		t.Errorf("a second clock: %v", err)
+	}
+	d.stop()
+	open(t, dir, 0)
 }
 
 func TestThereIsALimitToWhatIsActive(t *testing.T) {

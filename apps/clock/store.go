@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"github.com/aurorabot-dev/platform/mcpkit/appkit"
 )
@@ -19,6 +20,27 @@ type state struct {
 	LastID  int64  `json:"last_id"` // numbers are never given twice: events are told apart by them
 	Items   []Item `json:"items"`   // what is active
 	Rings   []Ring `json:"rings"`   // what has rung and is not yet handed over
+}
+
+// lock makes this process the only one that keeps its state in dir, until the
+// file is closed or the process is dead: two hosts may start the same app.
+func lock(dir string) (*os.File, error) {
+	f, err := os.OpenFile(filepath.Join(dir, "clock.lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("locking the alarms: %w", err)
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		_ = f.Close() // nothing was written
+		if errors.Is(err, syscall.EWOULDBLOCK) {
+			return nil, fmt.Errorf("another clock keeps its alarms in %s: end it, or give this one a folder of its own", dir)
+		}
+		return nil, fmt.Errorf("locking the alarms: %w", err)
+	}
+	leftovers, _ := filepath.Glob(filepath.Join(dir, ".tmp-*")) // of writes that were killed
+	for _, path := range leftovers {
+		_ = os.Remove(path) // in nobody's way, so it may stay
+	}
+	return f, nil
 }
 
 // load reads the state in dir; there is none at first. A state that cannot be

@@ -97,6 +97,15 @@ func (f Found) Text() string {
 	return b.String()
 }
 
+// written is the data of diary.written.
+type written struct {
+	Date       string `json:"date"`
+	Mode       Mode   `json:"mode"`
+	New        bool   `json:"new"` // there was no entry for that day
+	Characters int    `json:"characters"`
+	SizeBytes  int    `json:"size_bytes"`
+}
+
 // queried is the data of diary.queried.
 type queried struct {
 	Kind  string   `json:"kind"` // read, list or search
@@ -135,7 +144,8 @@ func addTools(app *appkit.App, diary *Service) {
 	}) (Written, error) {
 		w, err := diary.Write(Draft{in.Date, in.Content, in.Mode, in.Tags, in.Mood})
 		if err == nil {
-			emit(ctx, "diary.written", fmt.Sprintf("diary: %s, %d characters", w.Date, w.Characters), w)
+			emit(ctx, "diary.written", fmt.Sprintf("diary: %s, %d characters", w.Date, w.Characters),
+				written{w.Date, w.Mode, w.New, w.Characters, w.SizeBytes})
 			changed(ctx)
 		}
 		return w, err

@@ -49,7 +49,7 @@ func TestAnEntryIsWrittenReadFoundAndDeleted(t *testing.T) {
 
 	for _, kind := range []string{"diary.written", "diary.written", "diary.queried", "diary.queried", "diary.queried", "diary.deleted"} {
 		e := s.Events.Wait(t, kind)
-		if text, _ := json.Marshal(e); strings.Contains(string(text), "郁金香") {
+		if text, _ := json.Marshal(e); strings.ContainsAny(string(text), "郁花") || strings.Contains(string(text), "calm") {
 			t.Errorf("%s tells what the diary says: %s", kind, text)
 		}
 		if kind == "diary.queried" {
