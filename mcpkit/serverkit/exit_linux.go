@@ -43,3 +43,15 @@ func awaitExit(cmd *exec.Cmd) {
 	}
 	ended(0)
 }
+
+// unread returns how many bytes wait in a pipe.
+func unread(f *os.File) (n int, err error) {
+	conn, err := f.SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	if ctlErr := conn.Control(func(fd uintptr) { n, err = unix.IoctlGetInt(int(fd), unix.TIOCINQ) }); ctlErr != nil {
+		return 0, ctlErr
+	}
+	return n, err
+}

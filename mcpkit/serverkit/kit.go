@@ -206,8 +206,7 @@ func (k *Kit) Apply(specs []Spec) {
 
 // Start starts a server that is stopped, failed or waiting for a restart, and
 // returns when it is ready or the attempt has failed. A server that is starting
-// or ready is left alone. A disabled server is started until the next Apply
-// that changes it.
+// or ready is left alone.
 func (k *Kit) Start(ctx context.Context, name string) error {
 	return k.tell(ctx, name, "starting", func(w *want, phase Phase) bool {
 		change := !w.up || phase == Failed || phase == Backoff

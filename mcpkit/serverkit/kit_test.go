@@ -1,3 +1,5 @@
+//go:build linux
+
 package serverkit
 
 import (
@@ -158,12 +160,22 @@ func TestAnswersWrittenJustBeforeTheExitAreDelivered(t *testing.T) {
 	for _, name := range []string{"exit-after", "leave-grandchild"} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t)
-			spec := fake(t, name, "RECORD="+t.TempDir()+"/record")
+			record := t.TempDir() + "/record"
+			spec := fake(t, name, "RECORD="+record)
 			spec.Restart.Never = true
-			spec.Stop.TermWait = 100 * time.Millisecond
+			spec.Stop.TermWait = 2 * time.Second // which its grandchild ignores
 			r.apply(spec)
 			s := r.session(0)
+			if name == "leave-grandchild" {
+				eventually(t, "the grandchild", func() bool { return len(recordedPIDs(t, record)) == 1 })
+			}
 			s.pipes.Stdin.WriteString("hello\n")
+			if name == "leave-grandchild" {
+				eventually(t, "the session is closed", func() bool { return s.closeCause() != nil })
+				if over(recordedPIDs(t, record)[0]) {
+					t.Error("calls in flight waited for the end of the grandchild")
+				}
+			}
 			var got []string
 			for line := range s.lines {
 				got = append(got, line)
@@ -205,6 +217,9 @@ func TestInFlightCallsLearnWhyTheServerWent(t *testing.T) {
 	}
 	if st := r.stat("good"); st.Phase != Disabled || st.LastExit.Cause != "disabled" {
 		t.Errorf("status %+v", st)
+	}
+	if err := r.Start(t.Context(), "good"); !errors.Is(err, ErrDisabled) {
+		t.Errorf("starting a disabled server: %v", err)
 	}
 	spec.Disabled = false
 	r.apply(spec)

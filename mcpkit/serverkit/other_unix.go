@@ -5,6 +5,7 @@ package serverkit
 import (
 	"errors"
 	"log/slog"
+	"os"
 	"os/exec"
 	"syscall"
 )
@@ -16,6 +17,9 @@ import (
 func RunGuardIfAsked() {}
 
 func childAttr() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
+
+// unread cannot tell here, so a pipe is read until its end or for drainWait.
+func unread(*os.File) (int, error) { return 1, nil }
 
 func awaitExit(cmd *exec.Cmd) { cmd.Wait() }
 

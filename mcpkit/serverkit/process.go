@@ -19,8 +19,10 @@ const (
 	// end by itself, so that its exit code is known and not ours.
 	exitGrace = time.Second
 	// drainWait bounds how long the session may read what an ended process
-	// left in its stdout: a grandchild may hold the pipe open for ever.
+	// left in its stdout. A grandchild may hold the pipe open for ever, so it
+	// also counts as read once it has been empty for emptyFor.
 	drainWait = 2 * time.Second
+	emptyFor  = 100 * time.Millisecond
 	// stderrWait bounds the same for stderr once all processes are gone.
 	stderrWait = 500 * time.Millisecond
 	// killWarn after SIGKILL a process that is still there is reported: it
@@ -40,6 +42,8 @@ type process struct {
 
 	spawned time.Time
 	exited  chan struct{} // closed when the leader has ended; it stays a zombie until end reaps it
+	emptied chan struct{} // closed after exited, when nothing of the leader's is left in stdout
+	closed  chan struct{} // closed when the pipes are, by end
 	drained chan struct{} // closed when stderr has ended
 
 	// kin are the descendants as they were when the end began, by pid, with
@@ -114,6 +118,8 @@ func (k *Kit) spawn(spec Spec, token string, out *stderrLog) (*process, []string
 		log:     k.log.With("server", spec.Name, "pid", cmd.Process.Pid),
 		spawned: k.now(),
 		exited:  make(chan struct{}),
+		emptied: make(chan struct{}),
+		closed:  make(chan struct{}),
 		drained: make(chan struct{}),
 	}
 	k.guard.add(p.pid())
@@ -122,8 +128,10 @@ func (k *Kit) spawn(spec Spec, token string, out *stderrLog) (*process, []string
 		out.drain(p.stderr)
 	}()
 	go func() {
-		defer close(p.exited)
+		defer close(p.emptied)
 		awaitExit(cmd)
+		close(p.exited)
+		p.awaitEmpty()
 	}()
 	return p, argv, nil
 }
@@ -157,6 +165,24 @@ func (p *process) wait(d time.Duration, hurry <-chan struct{}) bool {
 	}
 }
 
+// awaitEmpty returns when stdout holds nothing that the leader, which has ended,
+// can have written.
+func (p *process) awaitEmpty() {
+	deadline := time.Now().Add(drainWait)
+	for since := time.Now(); time.Since(since) < emptyFor; {
+		if n, err := unread(p.pipes.Stdout); err != nil || time.Now().After(deadline) {
+			return
+		} else if n > 0 {
+			since = time.Now()
+		}
+		select {
+		case <-p.closed:
+			return
+		case <-time.After(emptyFor / 5):
+		}
+	}
+}
+
 // stopKind says where in the stop sequence to begin.
 type stopKind int
 
@@ -178,17 +204,18 @@ func (p *process) end(sess Session, cause error, kind stopKind, policy StopPolic
 	for _, m := range p.family() {
 		p.kin[m.pid] = m.start
 	}
-	closed := make(chan struct{})
+	told := make(chan struct{})
 	go func() {
-		defer close(closed)
-		if sess != nil && kind != stopDead {
-			sess.Close(cause)
-			return
-		}
-		if sess == nil {
+		defer close(told)
+		switch {
+		case sess == nil:
 			// Nobody reads; a server that flushes on its way out must not block.
 			p.pipes.Stdin.Close()
 			io.Copy(io.Discard, p.pipes.Stdout)
+		case kind != stopDead || len(p.kin) > 0:
+			// Of a dead leader's session all is read, but where others hold
+			// the pipe it does not see the end, and calls still wait.
+			sess.Close(cause)
 		}
 	}()
 
@@ -216,13 +243,15 @@ func (p *process) end(sess Session, cause error, kind stopKind, policy StopPolic
 		sess.Close(cause)
 	}
 	p.closePipes()
+	close(p.closed)
 	select {
 	case <-p.drained:
 	case <-time.After(stderrWait):
 	}
 	p.stderr.Close()
 	<-p.drained
-	<-closed
+	<-p.emptied
+	<-told
 	p.forks.reap(p.cmd)
 	return p.cmd.ProcessState
 }

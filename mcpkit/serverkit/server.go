@@ -140,7 +140,9 @@ func (s *server) change(edit func(*want, Phase) bool) (int, error) {
 	if w.gone {
 		return 0, ErrUnknownServer
 	}
-	if edit(&w, s.st.Phase) {
+	if changed := edit(&w, s.st.Phase); w.up && w.spec.Disabled {
+		return 0, ErrDisabled
+	} else if changed {
 		s.replace(w)
 	}
 	return s.want.gen, nil
@@ -414,7 +416,8 @@ func (s *server) attach(w want, in Instance, p *process) (sess Session, cause st
 	deadline := time.NewTimer(w.spec.StartTimeout)
 	defer deadline.Stop()
 	exited, over := p.exited, w.over
-	var drained, force <-chan time.Time
+	var drained <-chan struct{}
+	var force <-chan time.Time
 	giveUp := func(why string) {
 		if cause == "" {
 			cause, force = why, time.After(attachGrace)
@@ -431,8 +434,9 @@ func (s *server) attach(w want, in Instance, p *process) (sess Session, cause st
 			over = nil
 			giveUp(causeTold)
 		case <-exited: // Attach sees the end of stdout, unless a grandchild holds it
-			exited, drained = nil, time.After(drainWait)
+			exited, drained = nil, p.emptied
 		case <-drained:
+			drained = nil
 			giveUp(causeExit)
 		case <-force:
 			p.closePipes()
@@ -449,7 +453,7 @@ func (s *server) watch(w want, sess Session, p *process) (cause string, err erro
 		// Answers written just before the exit are still in the pipe.
 		select {
 		case <-sess.Done():
-		case <-time.After(drainWait):
+		case <-p.emptied:
 		}
 		return causeExit, nil
 	case <-sess.Done():

@@ -143,6 +143,8 @@ var (
 	ErrHung = errors.New("the server hangs")
 	// ErrUnknownServer says that no server of that name was applied.
 	ErrUnknownServer = errors.New("unknown server")
+	// ErrDisabled says that a server cannot be started until an Apply enables it.
+	ErrDisabled = errors.New("the server is disabled")
 	// ErrClosed says that the kit has been shut down.
 	ErrClosed = errors.New("the server kit is shut down")
 	// ErrSuperseded says that another request, or an Apply, came before the

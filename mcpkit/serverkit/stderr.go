@@ -233,7 +233,7 @@ func (l *stderrLog) since(mark, n int) []string {
 	return l.lines(min(n, l.mark()-mark))
 }
 
-// lines returns the last n lines, oldest first, with the one being written.
+// lines returns the last n lines, at most ringLines, oldest first, with the one being written.
 func (l *stderrLog) lines(n int) []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -241,7 +241,7 @@ func (l *stderrLog) lines(n int) []string {
 	if len(l.partial) > 0 && !l.headless {
 		all = append(all, l.clean(l.partial, l.over+1))
 	}
-	return all[max(0, len(all)-max(0, n)):]
+	return all[max(0, len(all)-min(max(0, n), ringLines)):]
 }
 
 // clean returns a line as it may be kept. A line that was cut, over bytes before
