@@ -95,13 +95,13 @@ type ServerConfig struct {
 	MaxPages     int           // of one list; 100
 	ListTimeout  time.Duration // for all pages of one list; 30 s
 	Debounce     time.Duration // of list_changed: quiet time before a list is read again, five times that at most; 200 ms
-	PollInterval time.Duration // between readings of lists without list_changed, with 10 % jitter; 5 min, negative: never
+	PollInterval time.Duration // between readings of lists nobody said have changed, 10 % more or less; 5 min, negative: never
 
 	// What the server may ask of the client. Without a handler a request is
 	// refused with -32601 and reported as a signal.Problem.
 	Roots    []*mcp.Root
 	Sampling func(context.Context, *mcp.CreateMessageRequest) (*mcp.CreateMessageResult, error)
-	Elicit   func(context.Context, *mcp.ElicitRequest) (*mcp.ElicitResult, error)
+	Elicit   func(context.Context, *mcp.ElicitRequest) (*mcp.ElicitResult, error) // forms alone; URLs are refused
 }
 
 func (c ServerConfig) withDefaults() (ServerConfig, error) {

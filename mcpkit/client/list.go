@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -22,6 +23,7 @@ import (
 const (
 	maxToolName = 1 << 10 // bytes; names are exported in 64 whatever they are
 	maxToolSize = 1 << 20 // bytes of one tool's JSON
+	maxWarnings = 20      // tools left out of one list that are told of one by one
 )
 
 // list is one of the lists that a server may offer.
@@ -56,6 +58,7 @@ type lists struct {
 	sums  [len(allLists)]map[string]digest // by key; nil: never read
 	tools []*catalog.Tool                  // in the server's order
 	err   error                            // of the last reading of tools
+	out   string                           // which tools were left out, and why
 }
 
 // keep takes up the lists that the server offers, and only those.
@@ -138,7 +141,8 @@ func (s *Session) readTools(ctx context.Context) {
 	}
 	list := make([]*catalog.Tool, 0, len(raws))
 	sums := make(map[string]digest, len(raws))
-	for _, raw := range raws {
+	var out []string
+	for i, raw := range raws {
 		t, reason := decodeTool(raw)
 		if t != nil {
 			if _, twice := sums[t.Source.OriginalName]; twice {
@@ -146,7 +150,10 @@ func (s *Session) readTools(ctx context.Context) {
 			}
 		}
 		if t == nil {
-			s.report(problemTool, "a tool was left out: "+reason, raw)
+			if out = append(out, fmt.Sprintf("tool %d was left out: %s", i+1, reason)); len(out) > maxWarnings {
+				out[maxWarnings] = fmt.Sprintf("tool %d and perhaps others were left out", i+1)
+				out = out[:maxWarnings+1]
+			}
 			continue
 		}
 		t.Source.Kind, t.Source.Server, t.Alias = "mcp", s.server, s.alias
@@ -156,7 +163,14 @@ func (s *Session) readTools(ctx context.Context) {
 	}
 	s.lists.mu.Lock()
 	s.lists.tools, s.lists.err = list, nil
+	news := strings.Join(out, "\n") != s.lists.out
+	s.lists.out = strings.Join(out, "\n")
 	s.lists.mu.Unlock()
+	if news { // each is said once, not with every reading
+		for i, line := range out {
+			s.announce(problemTool, line, nil, int64(i+1))
+		}
+	}
 	s.compare(tools, sums)
 }
 

@@ -74,14 +74,22 @@ func (s *Session) receiveJunk(line []byte) {
 func (s *Session) receiveTooLong(l Line) {
 	what := fmt.Sprintf("a message of %d bytes, the limit is %d", l.Skipped, s.cfg.MaxLine)
 	s.report(problemTooLong, what, bytes.Join([][]byte{l.ID, l.Method}, []byte(" ")))
+	if l.Method != nil {
+		if l.ID != nil && jsonline.Valid(l.ID) {
+			s.reply(l.ID, `"error":{"code":-32600,"message":`+quote(what)+`}`)
+		}
+		return
+	}
 	n, ok := integer(l.ID)
-	if !ok || l.Method != nil {
+	if !ok {
 		return
 	}
 	if p, _ := s.requests.take(n); p != nil {
 		p.answer <- answer{err: fault.New(fault.ResultTooLarge,
 			"the answer of server %s has %d bytes, the limit is %d", s.server, l.Skipped, s.cfg.MaxLine).Unknown()}
+		return
 	}
+	s.link.answered(n, jsonline.Message{Error: []byte(`{"code":-32603,"message":` + quote(what) + `}`)})
 }
 
 // answered gives an answer to the request that waits for it.
@@ -131,8 +139,8 @@ func (s *Session) asked(method string, m jsonline.Message) {
 		invited = len(s.cfg.Roots) > 0
 	case methodSampling:
 		invited = s.cfg.Sampling != nil
-	case methodElicit:
-		invited = s.cfg.Elicit != nil
+	case methodElicit: // forms alone were offered
+		invited = s.cfg.Elicit != nil && text(jsonline.Get(m.Params, "mode")) != "url"
 	}
 	if !invited {
 		s.reply(m.ID, `"error":{"code":-32601,"message":`+quote("this client does not offer "+method)+`}`)

@@ -57,7 +57,7 @@ type Session struct {
 	endOnce   sync.Once
 	err       error // why; set before ended is closed
 	read      chan struct{}
-	work      sync.WaitGroup // keeper, listener, SDK
+	work      sync.WaitGroup // keeper, listener
 	done      chan struct{}
 }
 
@@ -107,7 +107,7 @@ func (m *Manager) connect(ctx context.Context, c Conn) (*Session, error) {
 		<-s.done
 		return nil, fmt.Errorf("connecting to server %s: %w", c.Server, err)
 	}
-	s.readTools(ctx)
+	s.readFirst(ctx)
 	s.work.Add(1)
 	go s.keep()
 	if s.version >= stateless {
@@ -115,6 +115,17 @@ func (m *Manager) connect(ctx context.Context, c Conn) (*Session, error) {
 		go s.listen()
 	}
 	return s, nil
+}
+
+// readFirst reads the tools in the first half of what time there is: a list that
+// does not come makes a degraded session, not a failed start.
+func (s *Session) readFirst(ctx context.Context) {
+	if end, ok := ctx.Deadline(); ok {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, time.Until(end)/2)
+		defer cancel()
+	}
+	s.readTools(ctx)
 }
 
 // negotiate opens the session in the newest era that the server stands.
@@ -177,7 +188,6 @@ func (s *Session) negotiate(ctx context.Context) error {
 		return err
 	}
 	s.sdk = cs
-	s.work.Go(func() { cs.Wait() })
 	res := cs.InitializeResult()
 	s.version = res.ProtocolVersion
 	if res.Capabilities != nil {
@@ -269,7 +279,7 @@ func (s *Session) lost(err error) *fault.Error {
 	if f := (*fault.Error)(nil); errors.As(err, &f) {
 		return f
 	}
-	return fault.New(s.crashCode(), "server %s ended with the request in flight: %v", s.server, err)
+	return fault.New(s.crashCode(), "server %s ended with the request in flight: %v", s.server, err).Retry()
 }
 
 func (s *Session) crashCode() string {
@@ -360,6 +370,9 @@ func (s *Session) deliver() {
 	close(s.signals.drained)
 	<-s.read
 	s.work.Wait()
+	if s.sdk != nil {
+		s.sdk.Wait() // the error is the session's own
+	}
 	if n := s.signals.dropped(); n > 0 {
 		s.log.Error("signals were dropped at the end of a session whose sink takes nothing", "count", n)
 	}

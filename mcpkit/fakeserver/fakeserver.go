@@ -46,7 +46,10 @@ func Command(mode string, options ...string) (argv, env []string) {
 	if err != nil {
 		self = os.Args[0]
 	}
-	return append([]string{self}, options...), []string{envMode + "=" + mode}
+	return append([]string{self}, options...), []string{
+		envMode + "=" + mode,
+		"GORACE=atexit_sleep_ms=0", // under -race a process would take a second to exit
+	}
 }
 
 // Modes maps the name of each mode to what it does.
