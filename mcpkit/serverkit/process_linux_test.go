@@ -75,7 +75,7 @@ func platform(t *testing.T, servers string, want int) (pid int, record string, f
 }
 
 func TestAKilledPlatformLeavesNoProcess(t *testing.T) {
-	// five servers and three grandchildren that tell their pids
+	// six servers, and three grandchildren that tell their own pids
 	pid, record, _ := platform(t, "good,immortal,launcher,grandchild,grandchild-session,leave-grandchild", 9)
 	pids := recordedPIDs(t, record)
 	for _, m := range children(pid) {
@@ -88,6 +88,39 @@ func TestAKilledPlatformLeavesNoProcess(t *testing.T) {
 	}
 	syscall.Kill(pid, syscall.SIGKILL)
 	eventually(t, "all gone", func() bool { return allOver(pids) })
+}
+
+func TestAPlatformKilledAtAnyMomentLeavesNoProcess(t *testing.T) {
+	var marks [][]byte
+	left := func() (pids []int) {
+		for _, m := range scan("") {
+			if env, ok := readProc(m.pid, "environ", make([]byte, 16<<10)); ok &&
+				slices.ContainsFunc(marks, func(mark []byte) bool { return tokenIn(env, mark, "x") != "" }) {
+				pids = append(pids, m.pid)
+			}
+		}
+		return pids
+	}
+	for round := range 10 {
+		record := filepath.Join(t.TempDir(), "record")
+		marks = append(marks, []byte("RECORD="+record))
+		c := fakeCmd("daemon")
+		c.Env = append(c.Env, "ARG=immortal,grandchild-session,grandchild,launcher,double-fork", "RECORD="+record, noNap)
+		c.Stdout, c.Stderr = nil, nil
+		in, err := c.StdinPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		start(c)
+		time.Sleep(time.Duration(round) * 15 * time.Millisecond) // the moment, not a wait for something
+		c.Process.Kill()
+		c.Wait()
+		in.Close()
+		eventually(t, "all gone", func() bool { return len(left()) == 0 })
+	}
+	if pids := left(); len(pids) > 0 {
+		t.Errorf("processes came back: %v", pids)
+	}
 }
 
 func TestAKilledGuardIsReplacedAndTheNextDoesItsWork(t *testing.T) {
