@@ -13,13 +13,13 @@
 // limits accidents, it does not stop a server that wants to leak. Hidden
 // characters inside a secret hide it, so text is stripped first.
 //
-// One pass over the bytes looks for the first three bytes of everything that
-// could follow; nothing else is examined, and text without a find is returned as
-// it is.
+// One pass over the bytes looks for three bytes of everything that could be
+// there; nothing else is examined, and text without a find is returned as it is.
 package redact
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"maps"
 	"net/url"
@@ -118,23 +118,42 @@ func markerAt(s string) int {
 	return len(s) - len(rest) + end + 1
 }
 
-// index finds the places where something could begin by a hash of three bytes.
+// index finds the places where something could be. Of every literal it knows
+// three bytes in a row that end with a rare one, so that few places of a text
+// are looked at twice.
 type index struct {
-	bits     [1 << hashBits / 64]uint64 // bit set: some literal begins so
-	literals [256][]literal             // by the low bits of the hash; secrets, then longer ones first
-	secrets  []string
+	bits     [1 << hashBits / 64]uint64 // by the hash of the three bytes
+	literals [256][]literal             // by the low bits of that hash; longer ones first
+	secrets  []string                   // longer ones first
 }
 
 // literal is a text of at least three bytes at which a rule is tried.
 type literal struct {
 	text string
 	rule *rule // nil for a configured secret
+	key  int   // where in text the three bytes end
 }
 
 const hashBits = 16
 
-// hash is that of three bytes, the last in the low bits.
+// hash is that of three bytes, the last of them in the low bits.
 func hash(three uint32) uint32 { return three * 0x9e3779b1 >> (32 - hashBits) }
+
+// sign marks the signs that assign.
+var sign = [256]uint64{'=': 1, ':': 1}
+
+// frequency ranks bytes by how often texts hold them.
+func frequency(c byte) int {
+	switch {
+	case strings.IndexByte(" etaoinsrhldcum", c) >= 0:
+		return 3
+	case class[c]&(lower|digit) != 0 || strings.IndexByte("\"./,", c) >= 0 || c >= 0x80:
+		return 2
+	case class[c]&upperCase != 0:
+		return 1
+	}
+	return 0
+}
 
 func newIndex(secrets []string) *index {
 	x := &index{}
@@ -145,32 +164,33 @@ func newIndex(secrets []string) *index {
 			}
 		}
 	}
-	slices.Sort(x.secrets)
+	slices.SortFunc(x.secrets, func(a, b string) int {
+		return cmp.Or(len(b)-len(a), strings.Compare(a, b))
+	})
 	x.secrets = slices.Compact(x.secrets)
 	for _, s := range x.secrets {
 		x.add(literal{text: s})
 	}
 	for i := range rules {
 		for _, text := range rules[i].literals {
-			x.add(literal{text, &rules[i]})
+			x.add(literal{text: text, rule: &rules[i]})
 		}
 	}
 	for _, list := range x.literals {
-		slices.SortStableFunc(list, func(a, b literal) int {
-			if (a.rule == nil) != (b.rule == nil) { // what is configured is certain
-				if a.rule == nil {
-					return -1
-				}
-				return 1
-			}
-			return len(b.text) - len(a.text)
-		})
+		slices.SortStableFunc(list, func(a, b literal) int { return len(b.text) - len(a.text) })
 	}
 	return x
 }
 
 func (x *index) add(l literal) {
-	h := hash(uint32(l.text[0])<<16 | uint32(l.text[1])<<8 | uint32(l.text[2]))
+	l.key = 2
+	for i := 3; i < min(len(l.text), 32); i++ {
+		if frequency(l.text[i]) < frequency(l.text[l.key]) {
+			l.key = i
+		}
+	}
+	t := l.text[l.key-2:]
+	h := hash(uint32(t[0])<<16 | uint32(t[1])<<8 | uint32(t[2]))
 	x.bits[h>>6] |= 1 << (h & 63)
 	x.literals[h&255] = append(x.literals[h&255], l)
 }
@@ -222,12 +242,12 @@ func (x *index) clean(s string, hits *Hits) string {
 func (x *index) pass(s string, hits *Hits) (string, bool) {
 	var out []byte
 	done := 0
-	w := uint32(0) // the last three bytes
+	three := uint32(0) // the last bytes
 	for i := 0; i < len(s); i++ {
 		c := s[i]
-		w = (w<<8 | uint32(c)) & 0xffffff
-		h := hash(w)
-		if x.bits[h>>6]&(1<<(h&63)) == 0 && c != '=' && c != ':' {
+		three = (three<<8 | uint32(c)) & 0xffffff
+		h := hash(three)
+		if x.bits[h>>6]>>(h&63)&1|sign[c] == 0 {
 			continue
 		}
 		start, end, name := x.find(s, i, done, h)
@@ -237,7 +257,7 @@ func (x *index) pass(s string, hits *Hits) (string, bool) {
 		hits.add(name)
 		out = append(out, s[done:start]...)
 		out = append(out, marker(name)...)
-		done, i, w = end, end-1, 0
+		done, i = end, end-1
 	}
 	if out == nil {
 		return s, false
@@ -245,29 +265,38 @@ func (x *index) pass(s string, hits *Hits) (string, bool) {
 	return string(append(out, s[done:]...)), true
 }
 
-// find looks for what begins with the three bytes that end at i and hash to h, or
-// for what the sign at i assigns. Nothing before done is looked at. No find has
-// end 0.
+// find looks for what holds the three bytes that end at i and hash to h, or for
+// what the sign at i assigns. Nothing before done is looked at. No find has end 0.
 func (x *index) find(s string, i, done int, h uint32) (start, end int, name string) {
-	if at := i - 2; at >= done {
-		for _, l := range x.literals[h&255] {
-			switch {
-			case !strings.HasPrefix(s[at:], l.text):
-			case l.rule == nil:
-				return at, at + len(l.text), secretRule
-			default:
-				if start, end = l.rule.find(s, at, at+len(l.text)); end > start && start >= done {
-					return start, end, l.rule.name
-				}
+	for _, l := range x.literals[h&255] {
+		at := i - l.key
+		switch {
+		case at < done || !strings.HasPrefix(s[at:], l.text):
+		case l.rule == nil:
+			return at, at + x.longest(s[at:]), secretRule
+		default:
+			if start, end = l.rule.find(s, at, at+len(l.text)); end > start && start >= done {
+				return start, end, l.rule.name
 			}
 		}
 	}
 	if c := s[i]; c == '=' || c == ':' {
-		if start, end = assignment(s, i, i+1); end > start {
+		if start, end = assignment(s, i, i+1); end > start && start >= done {
 			return start, end, assignRule
 		}
 	}
 	return 0, 0, ""
+}
+
+// longest is the length of the longest secret that s begins with: the one whose
+// three bytes came first may be the beginning of another.
+func (x *index) longest(s string) int {
+	for _, secret := range x.secrets {
+		if strings.HasPrefix(s, secret) {
+			return len(secret)
+		}
+	}
+	return 0
 }
 
 // view reads bytes as a string without copying; the bytes must not change while

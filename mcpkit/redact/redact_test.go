@@ -281,13 +281,13 @@ func BenchmarkJSON(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			b.SetBytes(int64(len(doc)))
 			b.ReportAllocs()
-			var redacting, validating time.Duration
-			for b.Loop() { // by turns, so that a busy machine slows both
+			redacting, validating := time.Hour, time.Hour
+			for b.Loop() { // the best of each: a busy machine disturbs the rest
 				start := time.Now()
 				r.JSON(doc)
 				middle := time.Now()
 				json.Valid(doc)
-				redacting, validating = redacting+middle.Sub(start), validating+time.Since(middle)
+				redacting, validating = min(redacting, middle.Sub(start)), min(validating, time.Since(middle))
 			}
 			b.ReportMetric(float64(redacting)/float64(validating), "of-json.Valid")
 		})
