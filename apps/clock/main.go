@@ -9,10 +9,11 @@
 // while nobody was running rings at the next start, marked late. Alarms keep to
 // the wall clock of their zone: [Rule] says what happens when it is set.
 //
-// main.go adapts the service to MCP and holds no rule of its own; service.go,
-// schedule.go, parse.go and store.go know nothing of MCP. The app reads
-// {"timezone": "Europe/Berlin"} from its configuration; without it the machine's
-// own zone is where times are meant if no zone is named.
+// main.go adapts the service to MCP and holds no rule of its own; service.go (what
+// may be asked), ring.go (what comes due), schedule.go, parse.go and store.go know
+// nothing of MCP. The app reads {"timezone": "Europe/Berlin"} from its
+// configuration; without it the machine's own zone is where times are meant if no
+// zone is named.
 package main
 
 import (

@@ -331,7 +331,7 @@ func TestAChangeThatCannotBeStoredFailsAndChangesNothing(t *testing.T) {
 		if err := os.Rename(dir, dir+".gone"); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := d.AddTimer(t.Context(), "5m", "", ""); code(err) != "CLOCK_STORAGE" {
+		if _, err := d.AddTimer(t.Context(), "5m", "", ""); code(err) != "CLOCK_STORAGE" || strings.Contains(err.Error(), dir) {
 			t.Errorf("setting: got %v", err)
 		}
 		if _, err := d.Cancel(t.Context(), kept.ID); code(err) != "CLOCK_STORAGE" {

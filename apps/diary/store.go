@@ -224,14 +224,19 @@ func (s *store) remove(date string) error {
 // call may be repeated.
 func storageFault(what string, err error) error {
 	why := err.Error()
-	var path *fs.PathError
+	var (
+		path *fs.PathError
+		link *os.LinkError
+	)
 	switch {
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		why = "the disk is full"
 	case errors.Is(err, syscall.EROFS), errors.Is(err, fs.ErrPermission):
 		why = "the diary's folder is read-only"
-	case errors.As(err, &path): // without its path, which is nobody's business
+	case errors.As(err, &path): // without the path, which is nobody's business
 		why = path.Err.Error()
+	case errors.As(err, &link):
+		why = link.Err.Error()
 	}
 	return fault.New("DIARY_STORAGE", "%s: %s", what, why).Retry()
 }
