@@ -21,8 +21,8 @@ const (
 	// done; then its pipes are closed under it.
 	attachGrace = time.Second
 
-	tailLines  = 20 // of stderr, in Exit and signals
-	quoteLines = 3  // of stderr, in the sentence about a failed start
+	// quoteLines of stderr end the sentence about a failed start.
+	quoteLines = 3
 )
 
 // server is one name's life: a goroutine, run, owns its processes one after the
@@ -214,6 +214,7 @@ func (s *server) run() {
 		switch {
 		case w.gone:
 			if s.kit.leave(s) {
+				s.stderr.end()
 				s.settle(w, nil)
 				return
 			}
@@ -376,7 +377,7 @@ func (s *server) instance(w want, in Instance) ending {
 	state := p.end(sess, why, kind, w.spec.Stop, k.hurry)
 	k.guard.del(e.pid)
 
-	e.exit = s.exit(cause, e, state, p, ready, w.spec.StartTimeout, s.stderr.since(mark, tailLines))
+	e.exit = s.exit(cause, e, state, p, ready, w.spec.StartTimeout, s.stderr.tail(mark))
 	s.stderr.note("pid %d ended: %s", e.pid, e.exit.Reason)
 	s.move(func() { s.st.PID, s.sess, s.st.LastExit = 0, nil, &e.exit })
 	if e.told {
@@ -526,8 +527,11 @@ func (s *server) exit(cause string, e ending, state *os.ProcessState, p *process
 		x.Reason = asked[cause]
 	}
 	if !e.told && !ready {
-		quote := x.Stderr[max(0, len(x.Stderr)-quoteLines):]
-		x.Reason += fmt.Sprintf("; stderr ends: %q", strings.Join(quote, "\n"))
+		if len(tail) == 0 {
+			x.Reason += "; it wrote nothing to stderr"
+		} else {
+			x.Reason += "; stderr ends: " + strings.Join(tail[max(0, len(tail)-quoteLines):], " | ")
+		}
 	}
 	return x
 }

@@ -16,6 +16,9 @@ import (
 
 // Bounds of what is kept of a server's stderr.
 const (
+	tailLines = 20  // in Exit and signals
+	tailBytes = 512 // of one line there
+
 	ringLines  = 100
 	lineBytes  = 4 << 10       // of one line, as kept
 	rawBytes   = 2 * lineBytes // of one line, while it is collected
@@ -221,16 +224,20 @@ func (l *stderrLog) stamp(out []byte) []byte {
 	return append(l.now().UTC().AppendFormat(out, "2006-01-02T15:04:05.000Z"), ' ')
 }
 
-// mark returns the present place, for since.
+// mark returns the present place, for tail.
 func (l *stderrLog) mark() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.total
 }
 
-// since returns the last n lines, oldest first, that came after mark.
-func (l *stderrLog) since(mark, n int) []string {
-	return l.lines(min(n, l.mark()-mark))
+// tail returns the last lines that came after mark, in a size fit for a signal.
+func (l *stderrLog) tail(mark int) []string {
+	lines := l.lines(min(tailLines, l.mark()-mark))
+	for i, line := range lines {
+		lines[i] = clip(line, tailBytes)
+	}
+	return lines
 }
 
 // lines returns the last n lines, at most ringLines, oldest first, with the one being written.
@@ -257,15 +264,19 @@ func (l *stderrLog) clean(raw []byte, over int) string {
 	if l.redact != nil {
 		s = l.redact(s)
 	}
-	s = visible(s)
-	if len(s) > lineBytes {
-		cut := lineBytes - len("…")
-		for cut > 0 && !utf8.RuneStart(s[cut]) {
-			cut--
-		}
-		s = s[:cut] + "…"
+	return clip(visible(s), lineBytes)
+}
+
+// clip cuts s to n bytes at most, between characters, and shows that it did.
+func clip(s string, n int) string {
+	if len(s) <= n {
+		return s
 	}
-	return s
+	n -= len("…")
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n] + "…"
 }
 
 const redacted = "[redacted]"
