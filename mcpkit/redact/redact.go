@@ -13,7 +13,7 @@
 // limits accidents, it does not stop a server that wants to leak. Hidden
 // characters inside a secret hide it, so text is stripped first.
 //
-// One pass over the bytes looks for three bytes of everything that could be
+// One pass over the text looks for two rare bytes of everything that could be
 // there; nothing else is examined, and text without a find is returned as it is.
 package redact
 
@@ -118,29 +118,26 @@ func markerAt(s string) int {
 	return len(s) - len(rest) + end + 1
 }
 
-// index finds the places where something could be. Of every literal it knows
-// three bytes in a row that end with a rare one, so that few places of a text
-// are looked at twice.
+// index finds the places where something could be. Of every literal it knows two
+// overlapping pairs of bytes, the rarest there are, so that it is met by one of
+// them when a text is read two bytes at a time.
 type index struct {
-	bits     [1 << hashBits / 64]uint64 // by the hash of the three bytes
-	literals [256][]literal             // by the low bits of that hash; longer ones first
-	secrets  []string                   // longer ones first
+	pairs    [1 << 16 / 64]uint64 // bit set: the pair is of some literal, or has a sign that assigns
+	literals [256][]literal       // by slot of the pair; longer ones first
+	secrets  []string             // longer ones first
 }
 
 // literal is a text of at least three bytes at which a rule is tried.
 type literal struct {
 	text string
 	rule *rule // nil for a configured secret
-	key  int   // where in text the three bytes end
+	key  int   // where in text the pair is
 }
 
-const hashBits = 16
+func pair(a, b byte) uint16 { return uint16(a)<<8 | uint16(b) }
 
-// hash is that of three bytes, the last of them in the low bits.
-func hash(three uint32) uint32 { return three * 0x9e3779b1 >> (32 - hashBits) }
-
-// sign marks the signs that assign.
-var sign = [256]uint64{'=': 1, ':': 1}
+// slot spreads pairs over the lists of literals.
+func slot(p uint16) uint8 { return uint8(p>>8)*31 ^ uint8(p) }
 
 // frequency ranks bytes by how often texts hold them.
 func frequency(c byte) int {
@@ -179,21 +176,32 @@ func newIndex(secrets []string) *index {
 	for _, list := range x.literals {
 		slices.SortStableFunc(list, func(a, b literal) int { return len(b.text) - len(a.text) })
 	}
+	for c := range 256 {
+		for _, sign := range []byte{'=', ':'} {
+			x.mark(pair(sign, byte(c)))
+			x.mark(pair(byte(c), sign))
+		}
+	}
 	return x
 }
 
 func (x *index) add(l literal) {
-	l.key = 2
-	for i := 3; i < min(len(l.text), 32); i++ {
-		if frequency(l.text[i]) < frequency(l.text[l.key]) {
-			l.key = i
+	t := l.text
+	rank := func(i int) int { return frequency(t[i]) + 2*frequency(t[i+1]) + frequency(t[i+2]) }
+	best := 0
+	for i := 1; i+2 < min(len(t), 32); i++ {
+		if rank(i) < rank(best) {
+			best = i
 		}
 	}
-	t := l.text[l.key-2:]
-	h := hash(uint32(t[0])<<16 | uint32(t[1])<<8 | uint32(t[2]))
-	x.bits[h>>6] |= 1 << (h & 63)
-	x.literals[h&255] = append(x.literals[h&255], l)
+	for _, l.key = range []int{best, best + 1} {
+		p := pair(t[l.key], t[l.key+1])
+		x.mark(p)
+		x.literals[slot(p)] = append(x.literals[slot(p)], l)
+	}
 }
+
+func (x *index) mark(p uint16) { x.pairs[p>>6] |= 1 << (p & 63) }
 
 // forms are the ways in which a secret is written.
 func forms(s string) []string {
@@ -242,15 +250,12 @@ func (x *index) clean(s string, hits *Hits) string {
 func (x *index) pass(s string, hits *Hits) (string, bool) {
 	var out []byte
 	done := 0
-	three := uint32(0) // the last bytes
-	for i := 0; i < len(s); i++ {
-		c := s[i]
-		three = (three<<8 | uint32(c)) & 0xffffff
-		h := hash(three)
-		if x.bits[h>>6]>>(h&63)&1|sign[c] == 0 {
+	for i := 1; i < len(s); i += 2 {
+		p := pair(s[i-1], s[i])
+		if x.pairs[p>>6]&(1<<(p&63)) == 0 {
 			continue
 		}
-		start, end, name := x.find(s, i, done, h)
+		start, end, name := x.find(s, i-1, done)
 		if end == 0 {
 			continue
 		}
@@ -265,10 +270,10 @@ func (x *index) pass(s string, hits *Hits) (string, bool) {
 	return string(append(out, s[done:]...)), true
 }
 
-// find looks for what holds the three bytes that end at i and hash to h, or for
-// what the sign at i assigns. Nothing before done is looked at. No find has end 0.
-func (x *index) find(s string, i, done int, h uint32) (start, end int, name string) {
-	for _, l := range x.literals[h&255] {
+// find looks for what has the pair of bytes at i, or for what a sign there
+// assigns. Nothing before done is looked at. No find has end 0.
+func (x *index) find(s string, i, done int) (start, end int, name string) {
+	for _, l := range x.literals[slot(pair(s[i], s[i+1]))] {
 		at := i - l.key
 		switch {
 		case at < done || !strings.HasPrefix(s[at:], l.text):
@@ -280,9 +285,11 @@ func (x *index) find(s string, i, done int, h uint32) (start, end int, name stri
 			}
 		}
 	}
-	if c := s[i]; c == '=' || c == ':' {
-		if start, end = assignment(s, i, i+1); end > start && start >= done {
-			return start, end, assignRule
+	for _, at := range [2]int{i, i + 1} {
+		if s[at] == '=' || s[at] == ':' {
+			if start, end = assignment(s, at, at+1); end > start && start >= done {
+				return start, end, assignRule
+			}
 		}
 	}
 	return 0, 0, ""
