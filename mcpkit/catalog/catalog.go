@@ -93,10 +93,10 @@ func ExportName(prefix, alias string, id ID) string {
 		server = alias
 	}
 	tool := strings.TrimPrefix(id.Tool, id.Server+".")
-	// Where an alias shortens the package, tools are expected to carry the
-	// package; elsewhere they are expected not to. The other spelling is a
+	// Tools of a package (a dotted name) are expected to carry it as a prefix,
+	// tools of other servers are expected not to. The other spelling is a
 	// different tool and must not take this one's name.
-	if (tool != id.Tool) != (alias != "") {
+	if (tool != id.Tool) != strings.Contains(id.Server, ".") {
 		exact = false
 	}
 	if tool == "" {

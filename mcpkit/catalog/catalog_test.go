@@ -19,6 +19,8 @@ func TestExportNamesAreAsTheRuleSays(t *testing.T) {
 	for _, c := range []struct{ alias, server, tool, want string }{
 		{"weather", "im.polaris.weather", "im.polaris.weather.get_weather", "mcp__weather__get_weather"},
 		{"", "github", "create_issue", "mcp__github__create_issue"},
+		{"gh", "github", "create_issue", "mcp__gh__create_issue"},
+		{"weather", "im.polaris.weather", "get_weather", "mcp__weather__get_weather_"}, // not the name of the prefixed tool
 		{"", "context7", "query-docs", "mcp__context7__query-docs"},
 		{"", "workspace", "calendar.createEvent", "mcp__workspace__calendar_createEvent_"},
 		{"", "a__b", "c", "mcp__a_b__c_"},
