@@ -212,6 +212,9 @@ var basicEnv = []string{
 func (m *Manifest) Environ(lookup func(string) (string, bool), extra map[string]string) []string {
 	env := map[string]string{}
 	for _, k := range basicEnv {
+		if lookup == nil {
+			break
+		}
 		if v, ok := lookup(k); ok {
 			env[k] = v
 		}

@@ -2,9 +2,7 @@ package manifest
 
 import (
 	"bytes"
-	"os"
-	"path/filepath"
-	"strings"
+	"encoding/json"
 	"testing"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -71,20 +69,39 @@ func TestTheSchemaTakesWhatParseTakesAndRefusesWhatAnEditorCanSee(t *testing.T) 
 	}
 }
 
-func TestTheSchemaDescribesEveryKey(t *testing.T) {
-	files, err := filepath.Glob("*.go")
-	if err != nil {
+func TestTheSchemaDescribesEveryKeyAndHasItsDefault(t *testing.T) {
+	var root node
+	if err := json.Unmarshal(Schema(), &root); err != nil {
 		t.Fatal(err)
 	}
-	for _, file := range files {
-		data, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for line := range strings.Lines(string(data)) {
-			if strings.Contains(line, "`json:\"") && strings.HasPrefix(file, "manifest.go") && !strings.Contains(line, `json:"-"`) && !strings.Contains(line, "jsonschema:") {
-				t.Errorf("no description: %s", line)
+	var walk func(path string, n node)
+	walk = func(path string, n node) {
+		for name, p := range n.Properties {
+			if p.Description == "" {
+				t.Errorf("%s%s has no description", path, name)
 			}
+			walk(path+name+".", p)
+		}
+		if n.Items != nil {
+			walk(path, *n.Items)
 		}
 	}
+	walk("", root)
+	mcp := root.Properties["mcp"].Properties
+	for name, want := range map[string]any{"health_timeout": "30s", "max_line": "16MiB", "transport": "stdio", "cwd": nil} {
+		if got := mcp[name].Default; got != want {
+			t.Errorf("the default of %s is %v, want %v", name, got, want)
+		}
+	}
+	if got := mcp["restart"].Properties["max_attempts"].Default; got != 3.0 {
+		t.Errorf("the default of max_attempts is %v", got)
+	}
+}
+
+// node is what the test reads of a schema.
+type node struct {
+	Description string          `json:"description"`
+	Default     any             `json:"default"`
+	Properties  map[string]node `json:"properties"`
+	Items       *node           `json:"items"`
 }

@@ -276,7 +276,7 @@ func (x *index) find(s string, i, done int) (start, end int, name string) {
 	for _, l := range x.literals[slot(pair(s[i], s[i+1]))] {
 		at := i - l.key
 		switch {
-		case at < done || !strings.HasPrefix(s[at:], l.text):
+		case at < done || s[at] != l.text[0] || !strings.HasPrefix(s[at:], l.text):
 		case l.rule == nil:
 			return at, at + x.longest(s[at:]), secretRule
 		default:

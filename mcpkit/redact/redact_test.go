@@ -255,20 +255,25 @@ func eachString(v any, f func(string)) {
 // documents are 1 MB tool results of several kinds.
 func documents() map[string][]byte {
 	rng := rand.New(rand.NewPCG(1, 2))
-	words := strings.Fields("the token of a session is a secret that passes https://example.com/x?y=z between password and key: value sk eyes github AKIN slack 天气 预报 bearer, and then = some")
-	var prose strings.Builder
-	for prose.Len() < 1<<20 {
-		prose.WriteString(words[rng.IntN(len(words))])
-		prose.WriteByte(" \n       "[rng.IntN(8)])
+	text := func(words ...string) any {
+		var b strings.Builder
+		for b.Len() < 1<<20 {
+			b.WriteString(words[rng.IntN(len(words))])
+			b.WriteByte(" \n       "[rng.IntN(8)])
+		}
+		return map[string]any{"content": []any{map[string]any{"type": "text", "text": b.String()}}}
 	}
+	calm := strings.Fields("The forecast for tomorrow is cloudy with a light breeze from the west, and temperatures between 12 and 19 degrees; see the website of the weather service for details about your own region. 天气 预报")
+	// Every third word begins like something that it is not.
+	wild := strings.Fields("the token of a session is a secret that passes https://example.com/x?y=z between password and key: value sk eyes github AKIN slack bearer, and then = some")
 	rows := make([]map[string]any, 0, 10000)
 	for i := range 10000 {
 		rows = append(rows, map[string]any{"id": i, "name": "row number " + fmt.Sprint(i), "url": "https://example.com/items/" + fmt.Sprint(i), "price": 12.5, "next_token": "abc"})
 	}
 	must := func(v any) []byte { raw, _ := json.Marshal(v); return raw }
-	text := map[string]any{"content": []any{map[string]any{"type": "text", "text": prose.String()}}}
 	return map[string][]byte{
-		"prose":  must(text),
+		"prose":  must(text(calm...)),
+		"bait":   must(text(wild...)),
 		"rows":   must(rows),
 		"nested": must(map[string]any{"content": []any{map[string]any{"type": "text", "text": string(must(rows))}}}),
 		"base64": must(map[string]any{"data": strings.Repeat("iVBORw0KGgoAAAANSUhEUgAA+/x9", 1<<20/28)}),

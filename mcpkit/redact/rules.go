@@ -2,6 +2,7 @@ package redact
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"unicode"
 )
@@ -61,6 +62,7 @@ const (
 	dash
 	base64    // + / = . ~
 	authority // ends the authority of a URL, as blanks and controls do
+	lastNamed // ends the name of a secret: password, secret, token, key, passphrase
 
 	upperAlnum = digit | upperCase
 	alnum      = digit | lower | upperCase
@@ -87,6 +89,9 @@ var class = func() (t [256]uint8) {
 		}
 		if c <= ' ' || strings.IndexByte("/?#\"'<>`", byte(c)) >= 0 {
 			t[c] |= authority
+		}
+		if strings.IndexByte("dtnyeDTNYE", byte(c)) >= 0 {
+			t[c] |= lastNamed
 		}
 	}
 	return t
@@ -122,7 +127,7 @@ func token(of uint8, least, most, plain int) func(string, int, int) (int, int) {
 				longest, i = max(longest, n), i+n
 			}
 			for i := after; i < end && !digits; i++ {
-				digits = class[s[i]] == digit
+				digits = class[s[i]]&digit != 0
 			}
 			if longest < plain || !digits {
 				return 0, 0
@@ -279,18 +284,30 @@ func secretName(name string) bool {
 	var buf [64]byte
 	b := buf[:0]
 	for _, c := range []byte(name) {
-		switch class[c] {
-		case upperCase:
+		switch k := class[c]; {
+		case k&upperCase != 0:
 			b = append(b, c+'a'-'A')
-		case lower, digit:
+		case k&(lower|digit) != 0:
 			b = append(b, c)
 		}
 	}
 	n := view(b)
-	for _, end := range []string{"password", "passwd", "pwd", "passphrase", "secret", "apikey", "accesskey", "secretkey", "privatekey"} {
-		if strings.HasSuffix(n, end) {
-			return true
-		}
+	if n == "" {
+		return false
+	}
+	var ends []string
+	switch n[len(n)-1] {
+	case 'd':
+		ends = []string{"password", "passwd", "pwd"}
+	case 'e':
+		ends = []string{"passphrase"}
+	case 't':
+		ends = []string{"secret"}
+	case 'y':
+		ends = []string{"apikey", "accesskey", "secretkey", "privatekey"}
+	}
+	if slices.ContainsFunc(ends, func(end string) bool { return strings.HasSuffix(n, end) }) {
+		return true
 	}
 	kind, ok := strings.CutSuffix(n, "token")
 	if !ok {
@@ -307,7 +324,7 @@ func secretName(name string) bool {
 
 // endsLikeSecret reports quickly that name cannot be one of secretName's.
 func endsLikeSecret(name string) bool {
-	return name != "" && strings.IndexByte("dtnyeDTNYE", name[len(name)-1]) >= 0
+	return name != "" && class[name[len(name)-1]]&lastNamed != 0
 }
 
 // plausible reports whether value may be a secret. Certain means that its

@@ -72,19 +72,22 @@ func (h *handler) any(v any) slog.Value {
 		out, _ := h.r.Bytes(v)
 		return slog.AnyValue(out)
 	}
-	// %+v is also what error and Stringer say, and never panics.
+	// This is what a handler of text writes, and for an error or a Stringer what
+	// any handler writes.
 	s, hits := h.r.String(fmt.Sprintf("%+v", v))
-	if hits == nil {
-		// A handler that writes JSON sees more than %+v: what hides behind pointers.
-		if raw, err := json.Marshal(v); err == nil {
-			clean, found := h.r.JSON(raw)
-			if found == nil {
-				return slog.AnyValue(v)
-			}
-			s = string(clean)
-		} else {
-			return slog.AnyValue(v)
-		}
+	if hits != nil {
+		return slog.StringValue(s)
 	}
-	return slog.StringValue(s)
+	if _, ok := v.(error); ok {
+		return slog.AnyValue(v)
+	}
+	// A handler of JSON sees more: what is behind pointers.
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return slog.AnyValue(v)
+	}
+	if raw, hits = h.r.JSON(raw); hits != nil {
+		return slog.StringValue(string(raw))
+	}
+	return slog.AnyValue(v)
 }

@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"sort"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 
 	"gopkg.in/yaml.v3"
@@ -51,7 +52,7 @@ func JSON(file string, data []byte, opts Options) *Document {
 	if len(d.Faults) > 0 {
 		return d
 	}
-	r := &jsonReader{data: plainJSON(data)}
+	r := &jsonReader{text: data, data: plainJSON(data)}
 	r.dec = json.NewDecoder(bytes.NewReader(r.data))
 	r.dec.UseNumber()
 	root, err := r.value(0)
@@ -69,7 +70,7 @@ func JSON(file string, data []byte, opts Options) *Document {
 		case errors.As(err, &je):
 			at = je.offset
 		case errors.As(err, &se):
-			at = max(se.Offset-1, 0)
+			at = r.culprit(se)
 		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 			at, err = int64(len(data)), errors.New("the document ends too early")
 			if len(bytes.TrimSpace(r.data)) == 0 {
@@ -111,7 +112,8 @@ func yamlFault(file string, data []byte, err error) *Fault {
 // that one decoder serves both. The YAML parser itself does not read all JSON:
 // tabs and surrogate pairs stop it.
 type jsonReader struct {
-	data  []byte
+	text  []byte // as in the file
+	data  []byte // without comments, at the same offsets
 	dec   *json.Decoder
 	lines []int64 // offsets of line starts
 }
@@ -132,18 +134,32 @@ func (r *jsonReader) next() int64 {
 	return i
 }
 
+// culprit is the offset of the character that a syntax error is about: the
+// decoder counts it in or not, by where it noticed.
+func (r *jsonReader) culprit(e *json.SyntaxError) int64 {
+	at := max(e.Offset-1, 0)
+	if quoted, ok := strings.CutPrefix(e.Error(), "invalid character '"); ok && at+1 < int64(len(r.data)) &&
+		r.data[at] != quoted[0] && r.data[at+1] == quoted[0] {
+		at++
+	}
+	return at
+}
+
 func (r *jsonReader) position(offset int64) (line, column int) {
 	if r.lines == nil {
 		r.lines = []int64{0}
-		for i, c := range r.data {
+		if bytes.HasPrefix(r.text, []byte(byteOrderMark)) {
+			r.lines[0] = int64(len(byteOrderMark))
+		}
+		for i, c := range r.text {
 			if c == '\n' {
 				r.lines = append(r.lines, int64(i)+1)
 			}
 		}
 	}
-	offset = min(offset, int64(len(r.data)))
+	offset = max(min(offset, int64(len(r.text))), r.lines[0])
 	line = sort.Search(len(r.lines), func(i int) bool { return r.lines[i] > offset })
-	return line, utf8.RuneCount(r.data[r.lines[line-1]:offset]) + 1
+	return line, utf8.RuneCount(r.text[r.lines[line-1]:offset]) + 1
 }
 
 func (r *jsonReader) value(depth int) (*yaml.Node, error) {
@@ -193,6 +209,8 @@ func (r *jsonReader) value(depth int) (*yaml.Node, error) {
 	return n, nil
 }
 
+const byteOrderMark = "\ufeff"
+
 // plainJSON replaces comments, trailing commas and a byte order mark by blanks,
 // so that offsets stay.
 func plainJSON(data []byte) []byte {
@@ -204,8 +222,8 @@ func plainJSON(data []byte) []byte {
 			}
 		}
 	}
-	if bytes.HasPrefix(out, []byte("\xef\xbb\xbf")) {
-		blank(0, 3)
+	if bytes.HasPrefix(out, []byte(byteOrderMark)) {
+		blank(0, len(byteOrderMark))
 	}
 	comma := -1 // the last comma, while only blanks and comments followed it
 	for i := 0; i < len(out); i++ {
