@@ -268,10 +268,18 @@ func TestFailuresOfTheProviderHaveACodeAndSayWhetherToRetry(t *testing.T) {
 		"another JSON":           {func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"results":"none"}`) }, codeProvider, false, 1, "documented JSON"},
 		"a place nowhere":        {func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"results":[{"name":"X"}]}`) }, codeProvider, false, 1, "coordinates"},
 		"a flood": {func(w http.ResponseWriter, _ *http.Request) {
-			_, _ = w.Write(make([]byte, 3<<20)) // fails when the client has had enough
+			for sent := 0; ; sent += 1 << 20 {
+				if _, err := w.Write(make([]byte, 1<<20)); err != nil {
+					return // the client has had enough
+				}
+				if sent > 64<<20 {
+					t.Error("the client reads without end")
+					return
+				}
+			}
 		}, codeProvider, false, 1, "2 MB"},
-		"a redirection elsewhere": {func(w http.ResponseWriter, r *http.Request) {
-			http.Redirect(w, r, "http://192.0.2.1/", http.StatusFound)
+		"a redirection": {func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "/elsewhere", http.StatusFound)
 		}, codeProvider, false, 1, "HTTP 302"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -54,6 +54,8 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/aurorabot-dev/platform/mcpkit/appkit/internal/outbox"
 )
 
 // stopWait bounds how long Serve waits, after the session has ended, for
@@ -81,7 +83,7 @@ type App struct {
 	dataDir    string
 	configPath string
 	server     *mcp.Server
-	outbox     *outbox
+	outbox     *outbox.Outbox
 	resources  map[string]bool
 	tools      map[string]bool
 	workers    []worker
@@ -109,7 +111,9 @@ func New(manifestYAML []byte, opts Options) (*App, error) {
 	if err != nil {
 		return nil, err
 	}
-	box, err := openOutbox(filepath.Join(dir, "outbox"), opts, log)
+	box, err := outbox.Open(filepath.Join(dir, "outbox"), outbox.Options{
+		Pause: opts.ResendAfter, Events: opts.OutboxEvents, Bytes: opts.OutboxBytes,
+	}, log)
 	if err != nil {
 		return nil, err
 	}
@@ -179,7 +183,7 @@ func (a *App) Serve(ctx context.Context, t mcp.Transport) error {
 		return fmt.Errorf("connecting: %w", err)
 	}
 
-	a.Log.Info("app started", "package", a.Package(), "version", a.Version(), "events_waiting", a.outbox.waiting())
+	a.Log.Info("app started", "package", a.Package(), "version", a.Version(), "events_waiting", a.outbox.Waiting())
 	defer a.Log.Info("app stopped", "package", a.Package())
 
 	var owned sync.WaitGroup
@@ -191,7 +195,7 @@ func (a *App) Serve(ctx context.Context, t mcp.Transport) error {
 			}
 		})
 	}
-	owned.Go(func() { a.outbox.deliver(life, tap) })
+	owned.Go(func() { a.outbox.Deliver(life, tap.ready, tap.send) })
 	ended := make(chan error, 1)
 	owned.Go(func() { ended <- session.Wait() })
 

@@ -77,6 +77,10 @@ type failArgs struct {
 
 type nothing struct{}
 
+type state struct {
+	N string `json:"n"`
+}
+
 func setup(app *appkit.App) error {
 	appkit.AddTool(app, appkit.Tool{Name: "greet", Description: "Greet somebody.", ReadOnly: true},
 		func(_ context.Context, in greetArgs) (greeting, error) {
@@ -113,7 +117,14 @@ func setup(app *appkit.App) error {
 			return nothing{}, errors.New("secret detail")
 		})
 	app.AddResource(appkit.Resource{URI: "aurora://example/state", Name: "state", Description: "The state."},
-		func(context.Context) (any, error) { return map[string]int{"n": 1}, nil })
+		func(context.Context) (any, error) { return state{"<1>"}, nil })
+	for uri, fail := range map[string]func() (any, error){
+		"aurora://example/error":  func() (any, error) { return nil, errors.New("secret detail") },
+		"aurora://example/panic":  func() (any, error) { panic("secret detail") },
+		"aurora://example/nojson": func() (any, error) { return make(chan int), nil },
+	} {
+		app.AddResource(appkit.Resource{URI: uri, Name: uri}, func(context.Context) (any, error) { return fail() })
+	}
 	return nil
 }
 
@@ -224,29 +235,31 @@ func TestFailuresHaveOneShapeAndHideWhatWasNotForeseen(t *testing.T) {
 }
 
 func TestACallInFlightIsCancelledWhenTheAppEnds(t *testing.T) {
-	started, cancelled := make(chan bool), false
-	s := appkittest.Start(t, []byte(manifest), func(app *appkit.App) error {
-		appkit.AddTool(app, appkit.Tool{Name: "wait", Description: "Wait."}, func(ctx context.Context, _ nothing) (nothing, error) {
-			close(started)
-			<-ctx.Done()
-			cancelled = true // without the wait the race detector objects
-			return nothing{}, ctx.Err()
-		})
-		return nil
+	eras(t, func(t *testing.T, era appkittest.Option) {
+		started, cancelled := make(chan bool), false
+		s := appkittest.Start(t, []byte(manifest), func(app *appkit.App) error {
+			appkit.AddTool(app, appkit.Tool{Name: "wait", Description: "Wait."}, func(ctx context.Context, _ nothing) (nothing, error) {
+				close(started)
+				<-ctx.Done()
+				cancelled = true // without the wait the race detector objects
+				return nothing{}, ctx.Err()
+			})
+			return nil
+		}, era)
+		answered := make(chan struct{})
+		go func() {
+			defer close(answered)
+			_, _ = s.CallRaw("wait", map[string]any{}) // whether its answer gets through is chance
+		}()
+		<-started
+		if err := s.Close(); err != nil {
+			t.Errorf("the app did not end in order: %v", err)
+		}
+		if !cancelled {
+			t.Error("Serve returned before the call's function")
+		}
+		<-answered
 	})
-	answered := make(chan struct{})
-	go func() {
-		defer close(answered)
-		_, _ = s.CallRaw("wait", map[string]any{}) // whether its answer gets through is chance
-	}()
-	<-started
-	if err := s.Close(); err != nil {
-		t.Errorf("the app did not end in order: %v", err)
-	}
-	if !cancelled {
-		t.Error("Serve returned before the call's function")
-	}
-	<-answered
 }
 
 func TestAWorkerThatDoesNotStopIsAnErrorAfterABound(t *testing.T) {
@@ -275,10 +288,12 @@ func TestAWorkerThatDoesNotStopIsAnErrorAfterABound(t *testing.T) {
 func TestAResourceIsReadAsJSONAndItsChangesAreReported(t *testing.T) {
 	s := appkittest.Start(t, []byte(manifest), setup, appkittest.Protocol("2025-11-25"))
 	const uri = "aurora://example/state"
-	var got map[string]int
-	s.ReadJSON(t, uri, &got)
-	if got["n"] != 1 {
-		t.Errorf("read %v", got)
+	res, err := s.Client.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: uri})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c := res.Contents[0]; c.Text != `{"n":"<1>"}` || c.MIMEType != "application/json" {
+		t.Errorf("read %q as %s", c.Text, c.MIMEType)
 	}
 	if err := s.Client.Subscribe(t.Context(), &mcp.SubscribeParams{URI: uri}); err != nil {
 		t.Fatal(err)
@@ -290,6 +305,18 @@ func TestAResourceIsReadAsJSONAndItsChangesAreReported(t *testing.T) {
 	if err := s.Client.Subscribe(t.Context(), &mcp.SubscribeParams{URI: "aurora://example/other"}); err == nil {
 		t.Error("subscribing to a resource that does not exist succeeded")
 	}
+}
+
+func TestAResourceThatFailsHidesWhyAndTheServerLives(t *testing.T) {
+	s := appkittest.Start(t, []byte(manifest), setup)
+	for _, name := range []string{"error", "panic", "nojson"} {
+		_, err := s.Client.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: "aurora://example/" + name})
+		if err == nil || strings.Contains(err.Error(), "secret") || !strings.Contains(err.Error(), "did not foresee") {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+	var got state
+	s.ReadJSON(t, "aurora://example/state", &got)
 }
 
 func TestAWorkerThatFailsEndsTheApp(t *testing.T) {

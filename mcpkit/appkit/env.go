@@ -4,15 +4,15 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
 
 	"gopkg.in/yaml.v3"
+
+	"github.com/aurorabot-dev/platform/mcpkit/appkit/internal/durable"
 )
 
 // DataDir is the app's own folder, absolute and private to this user. It is
@@ -107,48 +107,8 @@ func (q quiet) WithGroup(name string) slog.Handler       { return quiet{q.Handle
 // WriteFile replaces the file at path with data, private to this user. Whatever
 // happens, power loss included, the file holds either the old content or the new
 // one in full; when WriteFile has returned nil it is the new one.
-func WriteFile(path string, data []byte) (err error) {
-	dir := filepath.Dir(path)
-	f, err := os.CreateTemp(dir, ".tmp-*")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			_ = f.Close() // closed already unless an earlier step failed
-			_ = os.Remove(f.Name())
-		}
-	}()
-	if _, err = f.Write(data); err != nil {
-		return err
-	}
-	if err = f.Sync(); err != nil {
-		return err
-	}
-	if err = f.Close(); err != nil {
-		return err
-	}
-	if err = os.Rename(f.Name(), path); err != nil {
-		return err
-	}
-	return syncDir(dir)
-}
+func WriteFile(path string, data []byte) error { return durable.WriteFile(path, data) }
 
 // RemoveFile removes the file at path for good: when it has returned nil, the
 // file does not come back after power loss. A file that is not there is no error.
-func RemoveFile(path string) error {
-	if err := os.Remove(path); errors.Is(err, fs.ErrNotExist) {
-		return nil
-	} else if err != nil {
-		return err
-	}
-	return syncDir(filepath.Dir(path))
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
-}
+func RemoveFile(path string) error { return durable.RemoveFile(path) }

@@ -11,6 +11,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/oklog/ulid/v2"
+
+	"github.com/aurorabot-dev/platform/mcpkit/appkit/internal/outbox"
 )
 
 // The two notifications by which events travel: an event to the peer, and the
@@ -54,7 +56,7 @@ type wireEvent struct {
 // ErrOutboxFull is Emit's error when as many events as are kept wait for their
 // acknowledgement. Whether that fails what the app was doing, waits or goes
 // unnoticed is for the app to say.
-var ErrOutboxFull = errors.New("too many events wait to be acknowledged")
+var ErrOutboxFull = outbox.ErrFull
 
 // Emit makes e durable and returns; it does not wait for a peer. From then on
 // the event is sent, in the order of the Emits, in every session until it is
@@ -91,7 +93,7 @@ func (a *App) Emit(ctx context.Context, e Event) error {
 	if len(text) > maxEvent {
 		return fmt.Errorf("emitting %s: %d bytes are more than %d", e.Type, len(text), maxEvent)
 	}
-	if err := a.outbox.put(m.ID, text, e.ExpireAt); err != nil {
+	if err := a.outbox.Put(m.ID, text, e.ExpireAt); err != nil {
 		return fmt.Errorf("emitting %s: %w", e.Type, err)
 	}
 	return nil
@@ -101,7 +103,7 @@ func (a *App) Emit(ctx context.Context, e Event) error {
 // the SDK has no words for: it would discard the one and cannot send the other.
 type tap struct {
 	mcp.Transport
-	outbox *outbox
+	outbox *outbox.Outbox
 	ready  chan struct{} // closed when the peer may be sent notifications
 	conn   mcp.Connection
 }
@@ -141,7 +143,7 @@ func (c *tapped) Read(ctx context.Context) (jsonrpc.Message, error) {
 		switch req.Method {
 		case ackMethod:
 			if !req.IsCall() {
-				c.tap.outbox.acknowledge(req.Params)
+				c.tap.outbox.Acknowledge(req.Params)
 				continue
 			}
 		case "initialize", "server/discover", "ping":

@@ -126,6 +126,25 @@ func TestAPeerThatNeverAcknowledgesIsNotSentAnEventForEver(t *testing.T) {
 	})
 }
 
+func TestOnlyTheOldestEventsAreSentAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := appkittest.Start(t, []byte(manifest), setup, appkittest.Silent())
+		for i := range 100 {
+			if err := s.App.Emit(t.Context(), appkit.Event{Type: "note.reminded", Summary: fmt.Sprint(i)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(7 * time.Second)
+		events := s.Events.All()
+		if len(events) != 164 {
+			t.Fatalf("sent %d events, want 100 and 64 of them again", len(events))
+		}
+		if diff := cmp.Diff(summaries(events[:64]), summaries(events[100:])); diff != "" {
+			t.Errorf("sent again (-want +got):\n%s", diff)
+		}
+	})
+}
+
 func TestEventsOutliveTheAppAndKeepTheirOrder(t *testing.T) {
 	first := appkittest.Start(t, []byte(manifest), setup, appkittest.Silent())
 	for i := range 5 {
@@ -135,16 +154,19 @@ func TestEventsOutliveTheAppAndKeepTheirOrder(t *testing.T) {
 	if err := first.Close(); err != nil {
 		t.Fatal(err)
 	}
-	second := appkittest.Start(t, []byte(manifest), setup, appkittest.DataDir(first.DataDir))
-	remind(t, second, "5", "")
-	after := second.Events.WaitCount(t, 6)
-	if diff := cmp.Diff(before, after[:5]); diff != "" {
+	second := appkittest.Start(t, []byte(manifest), setup, appkittest.DataDir(first.DataDir), appkittest.Silent())
+	if diff := cmp.Diff(before, second.Events.WaitCount(t, 5)); diff != "" {
 		t.Errorf("sent again otherwise (-before +after):\n%s", diff)
 	}
-	if diff := cmp.Diff([]string{"0", "1", "2", "3", "4", "5"}, summaries(after)); diff != "" {
+	remind(t, second, "5", "")
+	if err := second.Close(); err != nil {
+		t.Fatal(err)
+	}
+	third := appkittest.Start(t, []byte(manifest), setup, appkittest.DataDir(first.DataDir))
+	if diff := cmp.Diff([]string{"0", "1", "2", "3", "4", "5"}, summaries(third.Events.WaitCount(t, 6))); diff != "" {
 		t.Errorf("order (-want +got):\n%s", diff)
 	}
-	waitOutbox(t, second, 0)
+	waitOutbox(t, third, 0)
 }
 
 func TestAnEventOutlivesKillingTheProgram(t *testing.T) {
@@ -207,6 +229,29 @@ func TestAnExpiredEventIsNotSent(t *testing.T) {
 	waitOutbox(t, s, 0)
 }
 
+func TestAnExpiredEventLeavesNoFileWithoutASessionEither(t *testing.T) {
+	app, err := appkit.New([]byte(manifest), appkit.Options{DataDir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, expire := range []time.Time{time.Now().Add(-time.Hour), time.Now().Add(time.Hour)} {
+		if err := app.Emit(t.Context(), appkit.Event{Type: "a.b", ExpireAt: expire}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	ours, theirs := net.Pipe()
+	defer ours.Close()
+	if err := app.Serve(ended, &mcp.IOTransport{Reader: theirs, Writer: theirs}); err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob(filepath.Join(app.DataDir(), "outbox", "*"))
+	if err != nil || len(files) != 1 {
+		t.Errorf("the outbox holds %v, %v; want the event that has not expired", files, err)
+	}
+}
+
 func TestAnEventThatCannotBeWrittenIsAnErrorAndIsNotSent(t *testing.T) {
 	s := appkittest.Start(t, []byte(manifest), setup)
 	box := filepath.Join(s.DataDir, "outbox")
@@ -222,6 +267,27 @@ func TestAnEventThatCannotBeWrittenIsAnErrorAndIsNotSent(t *testing.T) {
 	remind(t, s, "tea", "")
 	if diff := cmp.Diff([]string{"tea"}, summaries(s.Events.WaitCount(t, 1))); diff != "" {
 		t.Errorf("events (-want +got):\n%s", diff)
+	}
+}
+
+func TestTwoEmitsOfAnEventThatCannotBeWrittenBothFail(t *testing.T) {
+	app, err := appkit.New([]byte(manifest), appkit.Options{DataDir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(filepath.Join(app.DataDir(), "outbox")); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 200 {
+		var both sync.WaitGroup
+		for range 2 {
+			both.Go(func() {
+				if app.Emit(context.Background(), appkit.Event{Type: "a.b", Key: fmt.Sprint(i)}) == nil {
+					t.Error("an Emit succeeded without a disk")
+				}
+			})
+		}
+		both.Wait()
 	}
 }
 

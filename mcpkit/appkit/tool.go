@@ -6,12 +6,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/aurorabot-dev/platform/mcpkit/appkit/internal/args"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
 )
 
@@ -68,11 +68,11 @@ func Fail(code, format string, args ...any) *fault.Error {
 // its first test finds.
 func AddTool[In, Out any](a *App, tool Tool, run func(ctx context.Context, in In) (Out, error)) {
 	name := a.manifest.fullName(tool.Name)
-	in, err := inferInput[In]()
+	in, err := args.For[In]()
 	if err != nil {
 		panic(fmt.Sprintf("appkit: tool %s: input: %v", name, err))
 	}
-	data, err := inferSchema[Out]()
+	data, err := args.Schema[Out]()
 	if err != nil {
 		panic(fmt.Sprintf("appkit: tool %s: output: %v", name, err))
 	}
@@ -88,7 +88,7 @@ func AddTool[In, Out any](a *App, tool Tool, run func(ctx context.Context, in In
 		Name:         name,
 		Title:        tool.Title,
 		Description:  tool.Description,
-		InputSchema:  in.schema,
+		InputSchema:  in.Schema,
 		OutputSchema: envelopeSchema(data),
 		Annotations: &mcp.ToolAnnotations{
 			Title:           tool.Title,
@@ -98,11 +98,11 @@ func AddTool[In, Out any](a *App, tool Tool, run func(ctx context.Context, in In
 			OpenWorldHint:   &tool.OpenWorld,
 		},
 	}, func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		var args In
-		if err := in.decode(req.Params.Arguments, &args); err != nil {
-			return nil, err
+		var query In
+		if err := in.Decode(req.Params.Arguments, &query); err != nil {
+			return nil, invalidParams(err)
 		}
-		out, err := run(ctx, args)
+		out, err := run(ctx, query)
 		if err == nil {
 			var res *mcp.CallToolResult
 			if res, err = success(out); err == nil {
@@ -183,25 +183,11 @@ func marshal(v any) ([]byte, error) {
 	return bytes.TrimSpace(b.Bytes()), nil
 }
 
-// misfit is one way in which arguments do not fit their schema.
-type misfit struct {
-	Field    string `json:"field"` // dotted path, empty for the arguments as a whole
-	Expected string `json:"expected"`
-}
-
 // invalidParams is the JSON-RPC error for arguments that do not fit.
-func invalidParams(faults []misfit) error {
-	texts := make([]string, len(faults))
-	for i, f := range faults {
-		texts[i] = strings.TrimPrefix(f.Field+": "+f.Expected, ": ")
+func invalidParams(err error) error {
+	data, merr := marshal(err) // a list of misfits
+	if merr != nil {
+		data = nil // the message says the same
 	}
-	data, err := marshal(faults)
-	if err != nil { // cannot happen: two strings
-		data = nil
-	}
-	return &jsonrpc.Error{
-		Code:    jsonrpc.CodeInvalidParams,
-		Message: "invalid arguments: " + strings.Join(texts, "; "),
-		Data:    data,
-	}
+	return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: err.Error(), Data: data}
 }

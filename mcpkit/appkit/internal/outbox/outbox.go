@@ -1,9 +1,32 @@
-package appkit
+// Package outbox keeps events until they are acknowledged, and sends them until
+// then. An event is a JSON object with a message_id; it has one file:
+//
+//	00000000000000000017-01J….json    <order>-<message_id>.json
+//
+// The file is there, synced, before the event is first sent, and is removed once
+// the event is settled. A file that comes back after power loss is a repeated
+// event, which the peer knows by its message_id.
+//
+//	box, err := outbox.Open(dir, outbox.Options{}, log)
+//	go box.Deliver(ctx, sessionHasBegun, send)
+//	err = box.Put(id, params, time.Time{})
+//	…
+//	box.Acknowledge(params) // from the peer
+//
+// Sending: every event once, in order, at the session's beginning or when it is
+// put; then the oldest ones again after 5, 10, 20, 40, 60, 60… seconds. A peer
+// that has never acknowledged anything may not know how to, so it gets each
+// event at most eight times in a session.
+//
+// The package knows nothing of MCP: it is given bytes and a function to send
+// them with.
+package outbox
 
 import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -12,22 +35,22 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/aurorabot-dev/platform/mcpkit/appkit/internal/durable"
 )
 
-// outbox keeps the events that nobody has acknowledged yet, one file each:
-//
-//	outbox/00000000000000000017-01J….json    <order>-<message_id>.json
-//
-// A file is the event's JSON as it goes over the wire. It is there, synced,
-// before the event is first sent, and is removed once the event is settled. A
-// file that comes back after power loss is a repeated event, which the peer
-// knows by its message_id.
-//
-// Sending: every event once, in order, at the session's beginning or when it is
-// emitted; then the oldest ones again after 5, 10, 20, 40, 60, 60… seconds. A
-// peer that has never acknowledged anything may not know how to, so it gets each
-// event at most maxSilent times in a session.
-type outbox struct {
+// Options bound an outbox. Zero values stand for the defaults.
+type Options struct {
+	Pause  time.Duration // before an event is sent again for the first time; 5 s
+	Events int           // most events kept; 1000
+	Bytes  int64         // most bytes kept; 8 MiB
+}
+
+// ErrFull is the error of Put when the outbox holds as much as it may.
+var ErrFull = errors.New("too many events wait to be acknowledged")
+
+// Outbox is described at the package. It is safe for concurrent use.
+type Outbox struct {
 	dir       string
 	log       *slog.Logger
 	pause     time.Duration
@@ -63,13 +86,15 @@ type entry struct {
 
 func (e *entry) file() string { return fmt.Sprintf("%020d-%s.json", e.order, e.id) }
 
-func openOutbox(dir string, opts Options, log *slog.Logger) (*outbox, error) {
-	o := &outbox{
+// Open reads what the folder dir holds, and makes it if there is none. A file
+// that cannot be read is set aside under the ending .unreadable.
+func Open(dir string, opts Options, log *slog.Logger) (*Outbox, error) {
+	o := &Outbox{
 		dir:       dir,
 		log:       log,
-		pause:     cmp.Or(opts.ResendAfter, 5*time.Second),
-		maxEvents: cmp.Or(opts.OutboxEvents, 1000),
-		maxBytes:  cmp.Or(opts.OutboxBytes, 8<<20),
+		pause:     cmp.Or(opts.Pause, 5*time.Second),
+		maxEvents: cmp.Or(opts.Events, 1000),
+		maxBytes:  cmp.Or(opts.Bytes, 8<<20),
 		wake:      make(chan struct{}, 1),
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -81,7 +106,7 @@ func openOutbox(dir string, opts Options, log *slog.Logger) (*outbox, error) {
 	}
 	for _, f := range files {
 		path := filepath.Join(dir, f.Name())
-		if strings.HasPrefix(f.Name(), ".tmp-") { // an Emit that did not return
+		if strings.HasPrefix(f.Name(), durable.TempPrefix) { // an Emit that did not return
 			if err := os.Remove(path); err != nil {
 				log.Warn("cannot remove a leftover", "path", path, "error", err)
 			}
@@ -108,7 +133,10 @@ func openOutbox(dir string, opts Options, log *slog.Logger) (*outbox, error) {
 func readEntry(path string) (*entry, error) {
 	var (
 		e = &entry{durable: true}
-		m wireEvent
+		m struct {
+			ID       string     `json:"message_id"`
+			ExpireAt *time.Time `json:"expire_at"`
+		}
 	)
 	order, id, _ := strings.Cut(strings.TrimSuffix(filepath.Base(path), ".json"), "-")
 	if _, err := fmt.Sscanf(order, "%d", &e.order); err != nil {
@@ -131,16 +159,18 @@ func readEntry(path string) (*entry, error) {
 	return e, nil
 }
 
-// waiting is how many events are not settled.
-func (o *outbox) waiting() int {
+// Waiting is how many events are not settled.
+func (o *Outbox) Waiting() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return len(o.entries)
 }
 
-// put makes an event durable and has it sent. An event that is in the outbox
-// already is not put twice.
-func (o *outbox) put(id string, params json.RawMessage, expire time.Time) error {
+// Put makes an event durable and has it sent; params is its JSON, with id as its
+// message_id, and it is dropped after expire, unless that is zero. An event that
+// is in the outbox already is not put twice. Put does not wait for room: it
+// returns ErrFull.
+func (o *Outbox) Put(id string, params json.RawMessage, expire time.Time) error {
 	size := int64(len(params))
 	o.mu.Lock()
 	o.dropExpired(time.Now())
@@ -154,7 +184,7 @@ func (o *outbox) put(id string, params json.RawMessage, expire time.Time) error 
 	}
 	if len(o.entries) >= o.maxEvents || o.bytes+size > o.maxBytes {
 		o.mu.Unlock()
-		return ErrOutboxFull
+		return ErrFull
 	}
 	o.last++
 	e := &entry{order: o.last, id: id, params: params, expire: expire, written: make(chan struct{})}
@@ -163,7 +193,7 @@ func (o *outbox) put(id string, params json.RawMessage, expire time.Time) error 
 	o.mu.Unlock()
 
 	// Concurrent Emits write side by side; their order is fixed already.
-	e.err = WriteFile(filepath.Join(o.dir, e.file()), params)
+	e.err = durable.WriteFile(filepath.Join(o.dir, e.file()), params)
 	close(e.written)
 
 	o.mu.Lock()
@@ -177,9 +207,10 @@ func (o *outbox) put(id string, params json.RawMessage, expire time.Time) error 
 	return nil
 }
 
-// acknowledge settles the event that the params of an aurora/ack name. It runs on
-// the read loop, so it leaves the file to deliver.
-func (o *outbox) acknowledge(params json.RawMessage) {
+// Acknowledge settles an event. Params are {"message_id", "status", "reason"?} with
+// the status accepted, duplicate or rejected; others are logged and ignored. It
+// touches no disk, so a read loop may call it.
+func (o *Outbox) Acknowledge(params json.RawMessage) {
 	var ack struct {
 		ID     string `json:"message_id"`
 		Status string `json:"status"`
@@ -210,13 +241,13 @@ func (o *outbox) acknowledge(params json.RawMessage) {
 }
 
 // take removes e from the entries. The caller holds mu.
-func (o *outbox) take(e *entry) {
+func (o *Outbox) take(e *entry) {
 	o.entries = slices.DeleteFunc(o.entries, func(x *entry) bool { return x == e })
 	o.bytes -= int64(len(e.params))
 }
 
 // dropExpired settles what is not worth delivering any more. The caller holds mu.
-func (o *outbox) dropExpired(now time.Time) {
+func (o *Outbox) dropExpired(now time.Time) {
 	for _, e := range slices.Clone(o.entries) {
 		if e.durable && !e.expire.IsZero() && now.After(e.expire) {
 			o.log.Info("event expired before it was acknowledged", "message_id", e.id)
@@ -226,29 +257,30 @@ func (o *outbox) dropExpired(now time.Time) {
 	}
 }
 
-// poke has deliver look again. The caller need not hold mu.
-func (o *outbox) poke() {
+// poke has Deliver look again. The caller need not hold mu.
+func (o *Outbox) poke() {
 	select {
 	case o.wake <- struct{}{}:
 	default:
 	}
 }
 
-// deliver sends events to the session until ctx ends or the connection breaks.
-func (o *outbox) deliver(ctx context.Context, t *tap) {
+// Deliver sends events to one session with send, until ctx ends or send fails;
+// nothing is sent before ready is closed. It is called once.
+func (o *Outbox) Deliver(ctx context.Context, ready <-chan struct{}, send func(context.Context, json.RawMessage) error) {
+	defer o.sweep()
 	select {
-	case <-t.ready:
+	case <-ready:
 	case <-ctx.Done():
 		return
 	}
-	defer o.sweep()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
 		batch, pause := o.next(time.Now())
 		o.sweep()
 		for _, e := range batch {
-			if err := t.send(ctx, e.params); err != nil {
+			if err := send(ctx, e.params); err != nil {
 				o.log.Debug("session ended while events were sent", "error", err)
 				return
 			}
@@ -265,7 +297,7 @@ func (o *outbox) deliver(ctx context.Context, t *tap) {
 
 // sweep removes the files of settled events. It does not sync: should a file
 // come back, so does an event that the peer knows.
-func (o *outbox) sweep() {
+func (o *Outbox) sweep() {
 	o.mu.Lock()
 	settled := o.settled
 	o.settled = nil
@@ -278,7 +310,7 @@ func (o *outbox) sweep() {
 }
 
 // next returns what is to be sent now and when to look again.
-func (o *outbox) next(now time.Time) (batch []*entry, pause time.Duration) {
+func (o *Outbox) next(now time.Time) (batch []*entry, pause time.Duration) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.dropExpired(now)

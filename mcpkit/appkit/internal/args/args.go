@@ -1,4 +1,15 @@
-package appkit
+// Package args makes JSON Schemas from Go types and decodes a tool's arguments
+// by them.
+//
+//	in, err := args.For[Query]()  // in.Schema is for tools/list
+//	var q Query
+//	err = in.Decode(raw, &q)      // Misfits, or q with its defaults filled in
+//
+// Beyond what jsonschema-go reads (types, json tags, descriptions in jsonschema
+// tags), struct tags named after JSON Schema's keywords are understood: minimum,
+// maximum, minLength, maxLength, pattern, format, enum (parted by commas),
+// default, minItems and maxItems. Defaults are filled in at the top level only.
+package args
 
 import (
 	"bytes"
@@ -18,24 +29,39 @@ import (
 	"golang.org/x/text/message"
 )
 
-// input decodes the arguments of one tool.
-type input struct {
-	schema   *jsonschema.Schema
+// Misfit is one way in which arguments do not fit their schema.
+type Misfit struct {
+	Field    string `json:"field"` // dotted path, empty for the arguments as a whole
+	Expected string `json:"expected"`
+}
+
+// Misfits are all of them, sorted by field. It is an error.
+type Misfits []Misfit
+
+// Error implements error.
+func (m Misfits) Error() string {
+	texts := make([]string, len(m))
+	for i, f := range m {
+		texts[i] = strings.TrimPrefix(f.Field+": "+f.Expected, ": ")
+	}
+	return "invalid arguments: " + strings.Join(texts, "; ")
+}
+
+// Input decodes the arguments of one tool.
+type Input struct {
+	Schema   *jsonschema.Schema
 	check    *validator.Schema
 	defaults []byte // an object with the defaults of the top-level fields
 }
 
-func inferInput[In any]() (*input, error) {
+// For makes the Input of In, which is a struct.
+func For[In any]() (*Input, error) {
 	if t := reflect.TypeFor[In](); t.Kind() != reflect.Struct {
 		return nil, fmt.Errorf("%s is not a struct", t)
 	}
-	s, err := inferSchema[In]()
+	s, err := Schema[In]()
 	if err != nil {
 		return nil, err
-	}
-	// A tool without arguments: the specification wants exactly this schema.
-	if s.Properties == nil {
-		s.Properties = map[string]*jsonschema.Schema{}
 	}
 	text, err := json.Marshal(s)
 	if err != nil {
@@ -49,7 +75,7 @@ func inferInput[In any]() (*input, error) {
 	if err := c.AddResource("input.json", doc); err != nil {
 		return nil, err
 	}
-	in := &input{schema: s}
+	in := &Input{Schema: s}
 	if in.check, err = c.Compile("input.json"); err != nil {
 		return nil, err
 	}
@@ -63,44 +89,46 @@ func inferInput[In any]() (*input, error) {
 	return in, err
 }
 
-// decode checks raw against the schema and decodes it into args, on top of the
-// defaults. Its errors are JSON-RPC errors with code -32602.
-func (in *input) decode(raw json.RawMessage, args any) error {
+// Decode checks raw against the schema and decodes it into args, a pointer to an
+// In, on top of the defaults. Its errors are Misfits.
+func (in *Input) Decode(raw json.RawMessage, args any) error {
 	if len(raw) == 0 || string(raw) == "null" { // both stand for no arguments
 		raw = json.RawMessage("{}")
 	}
 	v, err := validator.UnmarshalJSON(bytes.NewReader(raw))
 	if err != nil {
-		return invalidParams([]misfit{{Expected: "must be JSON: " + err.Error()}})
+		return Misfits{{Expected: "must be JSON: " + err.Error()}}
+	}
+	if v, err = plainNumbers(v); err != nil {
+		return Misfits{{Expected: err.Error()}}
 	}
 	if err := in.check.Validate(v); err != nil {
-		return invalidParams(misfits(err))
+		return misfits(err)
 	}
-	// 3.0 is an integer to JSON Schema, and models write it, but not to Go.
-	text, err := json.Marshal(plainIntegers(v))
+	text, err := json.Marshal(v)
 	if err != nil {
-		return invalidParams([]misfit{{Expected: err.Error()}})
+		return Misfits{{Expected: err.Error()}}
 	}
 	for _, b := range [][]byte{in.defaults, text} {
 		err := json.Unmarshal(b, args)
 		var wrong *json.UnmarshalTypeError
 		if errors.As(err, &wrong) { // such as an integer that no int64 holds
-			return invalidParams([]misfit{{wrong.Field, fmt.Sprintf("%s does not fit a %s", wrong.Value, wrong.Type)}})
+			return Misfits{{wrong.Field, fmt.Sprintf("%s does not fit a %s", wrong.Value, wrong.Type)}}
 		} else if err != nil { // such as a field type's own UnmarshalJSON
-			return invalidParams([]misfit{{Expected: err.Error()}})
+			return Misfits{{Expected: err.Error()}}
 		}
 	}
 	return nil
 }
 
 // misfits lists the leaves of a validation error.
-func misfits(err error) []misfit {
+func misfits(err error) Misfits {
 	var ve *validator.ValidationError
 	if !errors.As(err, &ve) {
-		return []misfit{{Expected: err.Error()}}
+		return Misfits{{Expected: err.Error()}}
 	}
 	english := message.NewPrinter(language.English)
-	var list []misfit
+	var list Misfits
 	var walk func(e *validator.ValidationError)
 	walk = func(e *validator.ValidationError) {
 		for _, c := range e.Causes {
@@ -115,45 +143,57 @@ func misfits(err error) []misfit {
 		switch k := e.ErrorKind.(type) {
 		case *kind.Required:
 			for _, name := range k.Missing {
-				list = append(list, misfit{at(name), "is required"})
+				list = append(list, Misfit{at(name), "is required"})
 			}
 		case *kind.AdditionalProperties:
 			for _, name := range k.Properties {
-				list = append(list, misfit{at(name), "is not a known argument"})
+				list = append(list, Misfit{at(name), "is not a known argument"})
 			}
 		default:
-			list = append(list, misfit{at(), k.LocalizedString(english)})
+			list = append(list, Misfit{at(), k.LocalizedString(english)})
 		}
 	}
 	walk(ve)
-	slices.SortFunc(list, func(a, b misfit) int { return strings.Compare(a.Field+"\x00"+a.Expected, b.Field+"\x00"+b.Expected) })
+	slices.SortFunc(list, func(a, b Misfit) int { return strings.Compare(a.Field+"\x00"+a.Expected, b.Field+"\x00"+b.Expected) })
 	return list
 }
 
-// plainIntegers rewrites numbers such as 3.0 and 2e2 to 3 and 200, in place.
-func plainIntegers(v any) any {
+// maxExponent is more than any float64 has, and little enough to compute with:
+// checking 1e999999999 against a schema would take all memory there is.
+const maxExponent = 1000
+
+// plainNumbers rewrites numbers such as 3.0 and 2e2 to 3 and 200, in place: they
+// are integers to JSON Schema, and models write them, but they are none to Go.
+func plainNumbers(v any) (_ any, err error) {
 	switch v := v.(type) {
 	case map[string]any:
 		for k, e := range v {
-			v[k] = plainIntegers(e)
+			if v[k], err = plainNumbers(e); err != nil {
+				return nil, err
+			}
 		}
 	case []any:
 		for i, e := range v {
-			v[i] = plainIntegers(e)
-		}
-	case json.Number:
-		// Exponents beyond a float's would make an integer of endless digits.
-		if f, err := v.Float64(); err == nil && strings.ContainsAny(v.String(), ".eE") && f > -1e15 && f < 1e15 {
-			if r, ok := new(big.Rat).SetString(v.String()); ok && r.IsInt() {
-				return json.Number(r.Num().String())
+			if v[i], err = plainNumbers(e); err != nil {
+				return nil, err
 			}
 		}
+	case json.Number:
+		text := v.String()
+		if i := strings.IndexAny(text, "eE"); i >= 0 {
+			if n, err := strconv.Atoi(text[i+1:]); err != nil || n > maxExponent || n < -maxExponent {
+				return nil, fmt.Errorf("the exponent of %.20s is out of range", text)
+			}
+		}
+		if r, ok := new(big.Rat).SetString(text); ok && r.IsInt() && strings.ContainsAny(text, ".eE") {
+			return json.Number(r.Num().String()), nil
+		}
 	}
-	return v
+	return v, nil
 }
 
-// inferSchema is the schema of T with the keywords of its fields' tags.
-func inferSchema[T any]() (*jsonschema.Schema, error) {
+// Schema is the schema of T with the keywords of its fields' tags.
+func Schema[T any]() (*jsonschema.Schema, error) {
 	s, err := jsonschema.For[T](nil)
 	if err != nil {
 		return nil, err

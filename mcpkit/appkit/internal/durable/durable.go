@@ -1,0 +1,67 @@
+// Package durable writes files that are there after power loss.
+//
+//	err := durable.WriteFile(path, data) // all of data, or what was there before
+//
+// The file's content is synced before it gets its name, and the folder after it:
+// a rename without both may be lost or leave an empty file.
+package durable
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// TempPrefix begins the names of files that are not finished. A program that
+// was killed leaves them behind.
+const TempPrefix = ".tmp-"
+
+// WriteFile replaces the file at path with data, private to this user. Whatever
+// happens, power loss included, the file holds either the old content or the new
+// one in full; when WriteFile has returned nil it is the new one.
+func WriteFile(path string, data []byte) (err error) {
+	dir := filepath.Dir(path)
+	f, err := os.CreateTemp(dir, TempPrefix+"*")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			_ = f.Close() // closed already unless an earlier step failed
+			_ = os.Remove(f.Name())
+		}
+	}()
+	if _, err = f.Write(data); err != nil {
+		return err
+	}
+	if err = f.Sync(); err != nil {
+		return err
+	}
+	if err = f.Close(); err != nil {
+		return err
+	}
+	if err = os.Rename(f.Name(), path); err != nil {
+		return err
+	}
+	return syncDir(dir)
+}
+
+// RemoveFile removes the file at path for good: when it has returned nil, the
+// file does not come back after power loss. A file that is not there is no error.
+func RemoveFile(path string) error {
+	if err := os.Remove(path); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(path))
+}
+
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
