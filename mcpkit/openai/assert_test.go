@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -381,9 +382,13 @@ func mustCompile(t testing.TB, doc any) *jsonschema.Schema {
 	return s
 }
 
+var compiledMetaSchema = sync.OnceValues(func() (*jsonschema.Schema, error) {
+	return jsonschema.NewCompiler().Compile("https://json-schema.org/draft/2020-12/schema")
+})
+
 func metaSchema(t testing.TB) *jsonschema.Schema {
 	t.Helper()
-	s, err := jsonschema.NewCompiler().Compile("https://json-schema.org/draft/2020-12/schema")
+	s, err := compiledMetaSchema()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -626,6 +626,19 @@ func (t *trial) equal(got any, want json.RawMessage) {
 // re2 reports whether Go and Rust read a pattern: the former decides, the
 // latter also wants a [ inside a class escaped.
 func re2(pattern string) bool {
+	inClass := false
+	for i := 0; i < len(pattern); i++ {
+		switch ch := pattern[i]; {
+		case ch == '\\':
+			i++
+		case ch == '[' && inClass:
+			return false
+		case ch == '[':
+			inClass = true
+		case ch == ']':
+			inClass = false
+		}
+	}
 	_, err := syntax.Parse(pattern, syntax.Perl)
-	return err == nil && !regexp.MustCompile(`\[(?:[^\]\\]|\\.)*[^\\]\[`).MatchString(pattern)
+	return err == nil
 }

@@ -44,8 +44,14 @@ func (o *Object) Len() int { return len(o.keys) }
 // Get returns the value of key and whether there is one.
 func (o *Object) Get(key string) (any, bool) { v, ok := o.vals[key]; return v, ok }
 
-// Has reports whether key is there.
-func (o *Object) Has(key string) bool { _, ok := o.vals[key]; return ok }
+// Has reports whether key is there; a nil o has no keys.
+func (o *Object) Has(key string) bool {
+	if o == nil {
+		return false
+	}
+	_, ok := o.vals[key]
+	return ok
+}
 
 // Object returns the value of key when it is an object, else nil. A nil o has
 // no keys.

@@ -24,6 +24,7 @@ func (c *conv) apply() {
 		c.rewriteAll(c.dropBesides)
 	}
 	if r.SingleType {
+		c.rewriteAll(c.fold)
 		nodes(c.root, c.singleNulls)
 		c.rewriteAll(c.single)
 		for _, kw := range c.root.Keys() {
@@ -31,6 +32,7 @@ func (c *conv) apply() {
 				c.forget(c.root, kw)
 			}
 		}
+		c.requiredDeclared(c.root)
 	} else if r.Typed {
 		c.typeAll()
 	}

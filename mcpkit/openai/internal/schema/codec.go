@@ -38,7 +38,7 @@ type Codec struct {
 
 func (k *Codec) prepare() {
 	c := newConv(k.rules)
-	if err := c.run(k.input); err != nil || c.check() != nil {
+	if _, err := c.finish(c.run(k.input)); err != nil {
 		c = newConv(k.rules)
 		c.root = newObject("type", "object", "properties", newObject())
 	}

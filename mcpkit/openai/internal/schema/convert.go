@@ -60,13 +60,10 @@ type Result struct {
 // Convert never fails: what cannot be converted becomes an open object.
 func Convert(input json.RawMessage, rules *Rules) *Result {
 	c := newConv(rules)
-	err := c.run(input)
+	r, err := c.finish(c.run(input))
 	if err == nil {
-		var r *Result
-		if r, err = c.finish(); err == nil {
-			r.Codec = &Codec{input: input, rules: rules}
-			return r
-		}
+		r.Codec = &Codec{input: input, rules: rules}
+		return r
 	}
 	if rules.Strict != nil {
 		loose := *rules
@@ -75,7 +72,7 @@ func Convert(input json.RawMessage, rules *Rules) *Result {
 		r.Changes = append(r.Changes, Change{Code: "strict_fallback", Before: shown("strict"), After: shown(err.Error()), Lossy: true})
 		return r
 	}
-	r := c.opened(err)
+	r = c.opened(err)
 	r.Codec = &Codec{input: input, rules: rules}
 	return r
 }
@@ -133,9 +130,18 @@ func (c *conv) step() bool {
 	return c.err == nil
 }
 
+// contain turns a panic into a failed conversion: servers choose what comes in
+// here, and a defect found by one of them must not take the others' tools away.
+func (c *conv) contain(err *error) {
+	if r := recover(); r != nil {
+		*err = &failure{"converter_defect", fmt.Sprint("a defect of the converter: ", r)}
+	}
+}
+
 // base brings the input to valid 2020-12: what every profile starts from and
 // what arguments are checked against.
-func (c *conv) base(input json.RawMessage) error {
+func (c *conv) base(input json.RawMessage) (err error) {
+	defer c.contain(&err)
 	if err := c.load(input); err != nil {
 		return err
 	}
@@ -148,7 +154,8 @@ func (c *conv) base(input json.RawMessage) error {
 }
 
 // run is the passes in order.
-func (c *conv) run(input json.RawMessage) error {
+func (c *conv) run(input json.RawMessage) (err error) {
+	defer c.contain(&err)
 	if err := c.base(input); err != nil {
 		return err
 	}
@@ -160,7 +167,12 @@ func (c *conv) run(input json.RawMessage) error {
 	return c.err
 }
 
-func (c *conv) finish() (*Result, error) {
+// finish checks and writes what run made, unless that failed.
+func (c *conv) finish(failed error) (r *Result, err error) {
+	defer c.contain(&err)
+	if failed != nil {
+		return nil, failed
+	}
 	if err := c.check(); err != nil {
 		return nil, err
 	}
@@ -186,24 +198,22 @@ func (c *conv) load(input json.RawMessage) error {
 			return &failure{"invalid_json", "the schema is no JSON: " + err.Error()}
 		}
 	}
-	switch v := v.(type) {
-	case *object:
-		c.root = v
+	if o, ok := v.(*object); ok {
+		c.root = o
 		return nil
-	case nil:
-		c.root = newObject()
-		c.change("", "missing_schema", nil, newObject("type", "object"), false)
-	case bool:
-		c.root = newObject()
-		code := "boolean_schema"
-		if !v {
-			code = "false_schema"
-		}
-		c.change("", code, v, newObject("type", "object"), !v)
-	default:
-		c.root = newObject()
-		c.change("", "invalid_schema", v, newObject("type", "object"), true)
 	}
+	c.root = newObject("type", "object", "properties", newObject())
+	code, lossy := "invalid_schema", true
+	switch v {
+	case nil:
+		code, lossy = "missing_schema", false
+	case true:
+		code, lossy = "boolean_schema", false
+		c.bare = true
+	case false:
+		code = "false_schema"
+	}
+	c.change("", code, v, c.root, lossy)
 	return nil
 }
 

@@ -168,6 +168,9 @@ func (c *conv) renameKeys() {
 				}
 				c.hints[n] = &hint{keys: withKey(h.keys, name, k), nulls: h.nulls}
 				if o := props.Object(name); o != nil {
+					if l := o.List("anyOf"); l != nil && c.rules.SingleType {
+						o = l[0].(*object) // a union has no words of its own there
+					}
 					note(o, "The parameter "+asText(k)+".")
 				}
 				c.change(c.origin[n]+"/properties/"+escape(k), "key_renamed", k, name, false)

@@ -250,8 +250,10 @@ func (h *hoister) resolve(ref string, base *object) (any, bool) {
 	case fragment == "":
 		return base, true
 	case fragment[0] != '/':
-		n, ok := h.anchors[fragment]
-		return n, ok
+		if n := h.anchors[fragment]; n != nil {
+			return n, true
+		}
+		return nil, false
 	}
 	if v, ok := h.pointer(base, fragment); ok {
 		return v, true

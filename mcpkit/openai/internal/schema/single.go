@@ -48,11 +48,18 @@ func (c *conv) typeAll() {
 	c.defs.Set(anyName, newObject("type", allTypes.keyword(), "items", newObject("$ref", "#/$defs/"+anyName)))
 }
 
-// dropBesides makes one object of properties and a union beside them.
+// dropBesides makes one object of an object's properties and a union beside
+// them. Where the node takes other things than objects too, the union becomes a
+// note.
 func (c *conv) dropBesides(n *object) *object {
-	if n.Has("properties") && (n.Has("anyOf") || n.Has("oneOf")) {
+	if !n.Has("properties") || !n.Has("anyOf") && !n.Has("oneOf") {
+		return n
+	}
+	if declared(n) == tObject {
 		return c.flatten(n, nil, "nested")
 	}
+	c.remove(n, "anyOf", "keyword_removed")
+	c.remove(n, "oneOf", "keyword_removed")
 	return n
 }
 
@@ -89,9 +96,9 @@ func (c *conv) singleNulls(n *object) {
 	}
 }
 
-// single brings a node, whose children are done, to one type, or to a union
-// that stands alone.
-func (c *conv) single(n *object) *object {
+// fold merges intersections, and unions beside properties, of a node whose
+// children are done: the rest of the way then meets one union at most.
+func (c *conv) fold(n *object) *object {
 	at := c.origin[n]
 	out := n.Shallow()
 	c.origin[out] = at
@@ -110,12 +117,21 @@ func (c *conv) single(n *object) *object {
 			c.change(at+"/oneOf", "oneof_to_anyof", l, l, true)
 		}
 	}
+	if out.Has("anyOf") && (out.Has("properties") || declared(out) == tObject) {
+		return c.flatten(out, nil, "nested")
+	}
+	return out
+}
+
+// single brings a node, whose children are done, to one type, or to a union
+// that stands alone.
+func (c *conv) single(n *object) *object {
+	at := c.origin[n]
+	out := n.Shallow()
+	c.origin[out] = at
 	nullable := out.Has("nullable")
 	c.singleValues(out, &nullable)
 	c.wholeBounds(out)
-	if out.Has("anyOf") && (out.Has("properties") || declared(out) == tObject) && !c.scalarUnion(out) {
-		out = c.flatten(out, nil, "nested")
-	}
 	for _, kw := range out.Keys() {
 		if !c.rules.Keywords[kw] {
 			c.forget(out, kw)
@@ -153,11 +169,6 @@ func (c *conv) single(n *object) *object {
 	}
 	c.change(at+"/type", "types_split", nil, newObject("anyOf", alts), false)
 	return c.alone(out, alts)
-}
-
-// scalarUnion reports whether no branch of the union is about objects.
-func (c *conv) scalarUnion(n *object) bool {
-	return !slices.ContainsFunc(n.List("anyOf"), func(v any) bool { return c.takesObjects(v.(*object)) })
 }
 
 // meetSingle narrows out by an already converted part of an intersection.
@@ -275,11 +286,12 @@ func (c *conv) singleUnion(n *object, l []any, nullable bool) *object {
 		}
 		for _, w := range inner {
 			o := w.(*object)
-			m := o.Shallow()
-			c.origin[m] = c.origin[o]
-			c.intersect(m, beside, false)
-			if t := declared(m); t.single() {
-				c.ofType(m, t, m.Has("nullable"))
+			m := o
+			if beside.Len() > 0 {
+				m = o.Shallow()
+				c.origin[m] = c.origin[o]
+				c.intersect(m, beside, false)
+				c.ofType(m, declared(m), m.Has("nullable"))
 			}
 			if !slices.ContainsFunc(alts, func(x any) bool { return ordered.Equal(x, m) }) {
 				alts = append(alts, m)
@@ -356,8 +368,21 @@ func (c *conv) ofType(n *object, t types, nullable bool) {
 		}
 		n.Set("items", newObject("anyOf", alts))
 	}
+	c.requiredDeclared(n)
 	n.Delete("nullable")
 	if nullable {
 		n.Set("nullable", true)
+	}
+}
+
+// requiredDeclared forgets required keys that have no property.
+func (c *conv) requiredDeclared(n *object) {
+	props := n.Object("properties")
+	for _, v := range n.List("required") {
+		if name := v.(string); !props.Has(name) {
+			removeRequired(n, name)
+			note(n, "Needs the key "+asText(name)+".")
+			c.change(c.origin[n]+"/required", "required_unknown", name, nil, true)
+		}
 	}
 }

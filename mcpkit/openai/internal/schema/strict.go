@@ -17,16 +17,8 @@ func (c *conv) strictly() {
 		c.notStrict("/properties", "an object that takes any key")
 	}
 	c.rewriteAll(c.mergeExact)
-	used := c.reachable()
 	if c.defs != nil {
-		for _, name := range c.defs.Keys() {
-			if !used[name] {
-				c.defs.Delete(name)
-			}
-		}
-		if c.defs.Len() == 0 {
-			c.root.Delete("$defs")
-		}
+		c.prune(set(c.defs.Keys()...))
 	}
 	nodes(c.root, c.strictNode)
 	if c.err == nil {

@@ -20,7 +20,7 @@ func combined(n *object) bool {
 func (c *conv) flattenRoot() {
 	before := c.root
 	if combined(before) {
-		used := c.reachable()
+		used := c.reachable(nil)
 		c.keepRootTarget()
 		flat := c.flatten(before, nil, "root")
 		for _, kw := range []string{"$schema", "$defs"} {
@@ -30,15 +30,7 @@ func (c *conv) flattenRoot() {
 		}
 		c.origin[flat] = ""
 		c.root = flat
-		for name := range c.reachable() {
-			delete(used, name)
-		}
-		for name := range used { // needed before, not any more
-			c.defs.Delete(name)
-		}
-		if c.defs.Len() == 0 {
-			flat.Delete("$defs")
-		}
+		c.prune(used)
 	}
 	r := c.root
 	if v, ok := r.Get("type"); v != "object" {
@@ -94,8 +86,8 @@ func (c *conv) keepRootTarget() {
 	c.change("", "root_kept", nil, "#/$defs/"+name, false)
 }
 
-// reachable names the definitions that the root leads to.
-func (c *conv) reachable() map[string]bool {
+// reachable names the definitions that the root and the further ones lead to.
+func (c *conv) reachable(further []string) map[string]bool {
 	seen := map[*object]bool{}
 	var visit func(n *object)
 	visit = func(n *object) {
@@ -114,15 +106,41 @@ func (c *conv) reachable() map[string]bool {
 		})
 	}
 	visit(c.root)
+	for _, name := range further {
+		visit(c.defs.Object(name))
+	}
 	out := map[string]bool{}
 	if c.defs != nil {
 		for _, name := range c.defs.Keys() {
-			if o := c.defs.Object(name); o != nil && seen[o] {
+			if seen[c.defs.Object(name)] {
 				out[name] = true
 			}
 		}
 	}
 	return out
+}
+
+// prune removes the definitions among used that nothing needs any more. Those
+// that nothing needed from the start are the server's business.
+func (c *conv) prune(used map[string]bool) {
+	if c.defs == nil {
+		return
+	}
+	var unused []string
+	for _, name := range c.defs.Keys() {
+		if !used[name] {
+			unused = append(unused, name)
+		}
+	}
+	needed := c.reachable(unused)
+	for _, name := range c.defs.Keys() {
+		if used[name] && !needed[name] {
+			c.defs.Delete(name)
+		}
+	}
+	if c.defs.Len() == 0 {
+		c.root.Delete("$defs")
+	}
 }
 
 // flatten folds n's reference, allOf and unions into one object schema that
@@ -176,7 +194,7 @@ func (c *conv) flatten(n *object, path []string, where string) *object {
 		if s := sayAlternatives(alts, kw); s != "" {
 			c.sayNote(out, where, s)
 		}
-		c.intersect(out, c.union(alts), false)
+		c.intersect(out, c.union(alts, out.Object("properties")), false)
 	}
 	for _, kw := range []string{"not", "enum", "const"} {
 		if v, ok := n.Get(kw); ok {
@@ -260,11 +278,12 @@ func sayAlternatives(alts []*object, kw string) string {
 	return lead + strings.Join(parts, " or ") + more + "."
 }
 
-// union is one object schema that takes what any of the alternatives takes. A
-// property that only some of them name has its meaning from those.
-func (c *conv) union(alts []*object) *object {
+// union is one object schema that takes what any of the alternatives takes,
+// beside properties that hold for all of them. A property that only some of
+// the alternatives name, and nothing beside them, has its meaning from those.
+func (c *conv) union(alts []*object, beside *object) *object {
 	out := newObject("type", "object")
-	byName := map[string][]*object{}
+	byName, count := map[string][]*object{}, map[string]int{}
 	var order []string
 	closed, typed := true, true
 	required := alts[0].List("required")
@@ -275,7 +294,7 @@ func (c *conv) union(alts []*object) *object {
 				if o == nil {
 					continue
 				}
-				if byName[k] == nil {
+				if count[k]++; byName[k] == nil {
 					order = append(order, k)
 				}
 				if !slices.ContainsFunc(byName[k], func(x *object) bool { return ordered.Equal(x, o) }) {
@@ -300,7 +319,9 @@ func (c *conv) union(alts []*object) *object {
 	if len(order) > 0 {
 		props := newObject()
 		for _, k := range order {
-			props.Set(k, anyOfThem(byName[k]))
+			if count[k] == len(alts) || !beside.Has(k) {
+				props.Set(k, anyOfThem(byName[k]))
+			}
 		}
 		out.Set("properties", props)
 	}
@@ -490,6 +511,12 @@ func (c *conv) both(x, y any) any {
 	}
 	if m := a.Shallow(); c.step() && c.intersect(m, b, true) {
 		c.origin[m] = c.origin[a]
+		return m
+	}
+	if c.rules.SingleType { // no intersections there: what cannot be held is dropped
+		m := a.Shallow()
+		c.origin[m] = c.origin[a]
+		c.intersect(m, b, false)
 		return m
 	}
 	out := newObject("allOf", []any{a, b})
