@@ -114,12 +114,17 @@ func Faults(err error) []*Fault {
 
 // Keep is what should run after a reload: what was loaded now and, for every
 // source that is at fault now, the servers that it gave before. So a bad edit
-// leaves the running version in place until it is mended or the file is gone.
+// leaves the running version in place until it is mended or the file is gone. One
+// whose alias another server has taken meanwhile is not kept.
 func Keep(before, now []*Manifest, err error) []*Manifest {
 	faults := Faults(err)
 	out := slices.Clone(now)
 	for _, old := range before {
-		if !slices.ContainsFunc(faults, old.spoiledBy) {
+		taken := func(m *Manifest) bool {
+			return !strings.EqualFold(m.Package, old.Package) && old.Alias != "" &&
+				(strings.EqualFold(m.Alias, old.Alias) || strings.EqualFold(m.Package, old.Alias))
+		}
+		if !slices.ContainsFunc(faults, old.spoiledBy) || slices.ContainsFunc(out, taken) {
 			continue
 		}
 		same := func(m *Manifest) bool { return strings.EqualFold(m.Package, old.Package) }

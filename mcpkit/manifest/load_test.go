@@ -153,6 +153,17 @@ func TestABadEditKeepsWhatRan(t *testing.T) {
 		t.Errorf("kept %q of an unreadable file, want %q", got, want)
 	}
 
+	write(t, dir+"/c.yaml", simple("c", "alias: x\n"))
+	aliased := *kept[0]
+	aliased.Alias = "X"
+	now, err = load()
+	if got, want := packages(Keep([]*Manifest{&aliased}, now, err)), []string{"c"}; !slices.Equal(got, want) {
+		t.Errorf("kept %q where an alias was taken, want %q", got, want)
+	}
+	if err := os.Remove(dir + "/c.yaml"); err != nil {
+		t.Fatal(err)
+	}
+
 	if err := os.RemoveAll(dir + "/a.yaml"); err != nil {
 		t.Fatal(err)
 	}

@@ -106,14 +106,16 @@ func parseServers(file, dir string, data []byte, o foreignOptions) ([]*Manifest,
 		return nil, doc.Faults
 	}
 	var all []*Manifest
+	seen := map[string]bool{}
 	for i := 0; i+1 < len(list.Content); i += 2 {
 		name := list.Content[i].Value
 		key := path + "." + name
-		if slices.ContainsFunc(all, func(m *Manifest) bool { return m.Name == name }) {
+		if seen[name] {
 			doc.FaultNode(list.Content[i], key, "", "two servers of this name; the first is kept")
 			continue
 		}
-		before, warned := len(doc.Faults), len(doc.Warnings)
+		seen[name] = true
+		before, warned := doc.Count, len(doc.Warnings)
 		var s server
 		doc.DecodeNode(list.Content[i+1], key, &s)
 		m := s.manifest(name, o.keep, func(k, hint, format string, args ...any) {
@@ -122,7 +124,7 @@ func parseServers(file, dir string, data []byte, o foreignOptions) ([]*Manifest,
 			}
 		})
 		m.Path, m.Dir, m.Line = file, dir, list.Content[i].Line
-		m.faulty = len(doc.Faults) > before
+		m.faulty = doc.Count > before
 		m.Warnings = slices.Clone(doc.Warnings[warned:])
 		m.warnOdd(list.Content[i], key)
 		all = append(all, m)

@@ -72,6 +72,19 @@ func TestStrictMakesUnsetVariablesFaults(t *testing.T) {
 	}
 }
 
+func TestFaultsBeyondTheReportSpoilTheirServersToo(t *testing.T) {
+	var b strings.Builder
+	b.WriteString(`{"mcpServers": {`)
+	for i := range 500 {
+		fmt.Fprintf(&b, `"s%d": {"args": 1},`, i)
+	}
+	b.WriteString(`"good": {"command": "x"}}}`)
+	got, err := Load(Options{Dirs: []string{write(t, t.TempDir()+"/mcp.json", b.String())}})
+	if !slices.Equal(packages(got), []string{"good"}) || len(Faults(err)) != 101 {
+		t.Errorf("loaded %q with %d faults", packages(got), len(Faults(err)))
+	}
+}
+
 func TestAnImportedServerMeansTheSameAsBefore(t *testing.T) {
 	lookup := env("HOME=/home/me", "API_KEY=key", "REGION=asia", "TOKEN=t", "PERPLEXITY_KEY=")
 	for _, name := range []string{"claude", "vscode", "others"} {

@@ -137,7 +137,7 @@ func (r *jsonReader) next() int64 {
 // culprit is the offset of the character that a syntax error is about: the
 // decoder counts it in or not, by where it noticed.
 func (r *jsonReader) culprit(e *json.SyntaxError) int64 {
-	at := max(e.Offset-1, 0)
+	at := max(e.Offset-1, r.next())
 	if quoted, ok := strings.CutPrefix(e.Error(), "invalid character '"); ok && at+1 < int64(len(r.data)) &&
 		r.data[at] != quoted[0] && r.data[at+1] == quoted[0] {
 		at++
@@ -243,11 +243,13 @@ func plainJSON(data []byte) []byte {
 			blank(i, end)
 			i = end - 1
 		case bytes.HasPrefix(out[i:], []byte("/*")):
-			if n := bytes.Index(out[i+2:], []byte("*/")); n >= 0 {
-				end := i + 2 + n + 2
-				blank(i, end)
-				i = end - 1
+			n := bytes.Index(out[i+2:], []byte("*/"))
+			if n < 0 {
+				return out // the parser will stumble over it
 			}
+			end := i + 2 + n + 2
+			blank(i, end)
+			i = end - 1
 		case c == ',':
 			comma = i
 		case c == '}' || c == ']':

@@ -91,6 +91,7 @@ type Document struct {
 	Root     *yaml.Node // nil where the text could not be parsed
 	Faults   []*Fault
 	Warnings []*Fault
+	Count    int // of all faults, also of those over MaxFaults
 
 	opts      Options
 	positions map[string]position
@@ -158,6 +159,7 @@ func (d *Document) Sort() {
 }
 
 func (d *Document) fault(f *Fault) {
+	d.Count++
 	switch n := len(d.Faults); {
 	case n < MaxFaults:
 		d.Faults = append(d.Faults, f)
