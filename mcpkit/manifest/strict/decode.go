@@ -137,6 +137,10 @@ func (d *Document) structure(n *yaml.Node, key string, v reflect.Value, depth in
 		case d.opts.Loose:
 			d.warnNode(k, path, "unknown key, ignored")
 		default:
+			if len(d.Faults) > MaxFaults { // not shown: not worth a thought
+				d.Count++
+				return
+			}
 			hint := "known keys: " + strings.Join(names, ", ")
 			if near := Nearest(k.Value, names); near != "" {
 				hint = fmt.Sprintf("did you mean %q?", near)
