@@ -4,7 +4,7 @@
 // This file adapts the service to MCP and is all of it that knows MCP;
 // service.go answers the questions, openmeteo.go asks the provider, cache.go
 // remembers what it said. Settings, all optional, come from the file that
-// AURORA_APP_CONFIG names; see Config.
+// AURORA_APP_CONFIG names; see config.example.yaml.
 package main
 
 import (

@@ -19,6 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
+	"github.com/aurorabot-dev/platform/mcpkit/appkit"
 	"github.com/aurorabot-dev/platform/mcpkit/appkit/appkittest"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
 )
@@ -493,6 +494,16 @@ func TestAConfigurationThatCannotWorkIsAnError(t *testing.T) {
 		if _, err := NewService(cfg); err == nil {
 			t.Errorf("%s: no error", name)
 		}
+	}
+}
+
+func TestTheExampleConfigurationIsAccepted(t *testing.T) {
+	app, err := appkit.New(manifest, appkit.Options{DataDir: t.TempDir(), ConfigPath: "config.example.yaml"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := setup(app); err != nil {
+		t.Error(err)
 	}
 }
 

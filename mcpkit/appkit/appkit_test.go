@@ -520,6 +520,32 @@ func TestTheProgramEndsInOrderOnSIGTERM(t *testing.T) {
 	}
 }
 
+func TestAPeerThatStopsReadingDoesNotKillTheProgram(t *testing.T) {
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = []string{"EXAMPLE_APP=1", "AURORA_APP_DATA_DIR=" + t.TempDir()}
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	stdout.Close()
+	for i := range 2 {
+		// The second may find that the program has ended in order already.
+		_, _ = fmt.Fprintf(stdin, `{"jsonrpc":"2.0","id":%d,"method":"ping"}`+"\n", i+1)
+	}
+	stdin.Close()
+	_ = cmd.Wait() // how it ended is looked at next
+	if !cmd.ProcessState.Exited() {
+		t.Errorf("the program ended with %s", cmd.ProcessState)
+	}
+}
+
 func TestAPersonGetsAnswersFromFlags(t *testing.T) {
 	for _, c := range []struct {
 		args, env      string

@@ -35,7 +35,7 @@ func dataDir(dir, pkg string) (string, error) {
 	if !filepath.IsAbs(dir) {
 		return "", fmt.Errorf("the data folder %q is not an absolute path", dir)
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := durable.MkdirAll(dir); err != nil {
 		return "", fmt.Errorf("making the data folder: %w", err)
 	}
 	return dir, nil

@@ -459,3 +459,16 @@ func TestAcknowledgementsThatMakeNoSenseAreIgnored(t *testing.T) {
 		t.Errorf("got %s", got)
 	}
 }
+
+// BenchmarkEmit is what an event costs the app: two syncs, mostly.
+func BenchmarkEmit(b *testing.B) {
+	app, err := appkit.New([]byte(manifest), appkit.Options{DataDir: b.TempDir(), OutboxEvents: 1 << 20, OutboxBytes: 1 << 40})
+	if err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		if err := app.Emit(b.Context(), appkit.Event{Type: "note.reminded", Summary: "tea"}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -67,6 +67,9 @@ func run(manifestYAML []byte, setup func(*App) error, args []string, stdin, stdo
 	if term.IsTerminal(int(stdin.Fd())) {
 		fmt.Fprintf(stderr, "%s is an MCP server: it expects JSON-RPC on standard input, one message a line.\nhint: start it from an MCP host, or see -help; end it with Ctrl-D.\n", m.Package)
 	}
+	// Writing to a peer that is gone is to be an error: the default, for standard
+	// output, is death without an orderly end.
+	signal.Ignore(syscall.SIGPIPE)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once

@@ -58,6 +58,27 @@ func RemoveFile(path string) error {
 	return syncDir(filepath.Dir(path))
 }
 
+// MkdirAll makes the folder at path, private to this user, and those above it,
+// so that they stay after power loss. A folder that is there stays as it is.
+func MkdirAll(path string) error {
+	var made []string
+	for dir := path; ; dir = filepath.Dir(dir) {
+		if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
+			break // there, or an error that the next call reports
+		}
+		made = append(made, dir)
+	}
+	if err := os.MkdirAll(path, 0o700); err != nil {
+		return err
+	}
+	for _, dir := range made {
+		if err := syncDir(filepath.Dir(dir)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func syncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {

@@ -67,7 +67,7 @@ type Outbox struct {
 }
 
 const (
-	maxSilent    = 8
+	maxSilent    = 8  // how often an event is sent to a peer that has acknowledged nothing
 	resendWindow = 64 // how many of the oldest events are sent again
 	ackRefused   = "rejected"
 )
@@ -97,7 +97,7 @@ func Open(dir string, opts Options, log *slog.Logger) (*Outbox, error) {
 		maxBytes:  cmp.Or(opts.Bytes, 8<<20),
 		wake:      make(chan struct{}, 1),
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := durable.MkdirAll(dir); err != nil {
 		return nil, fmt.Errorf("opening the outbox: %w", err)
 	}
 	files, err := os.ReadDir(dir) // sorted by name, so by order
