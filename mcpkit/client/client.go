@@ -159,3 +159,12 @@ type Conn struct {
 
 	Config ServerConfig
 }
+
+func (c Conn) close() {
+	if c.Wire != nil {
+		c.Wire.Close()
+		return
+	}
+	c.Stdin.Close()
+	c.Stdout.Close()
+}

@@ -162,7 +162,6 @@ func (s *Session) readTools(ctx context.Context) {
 		sums[t.Source.OriginalName] = sha256.Sum256(raw)
 	}
 	s.lists.mu.Lock()
-	s.lists.tools, s.lists.err = list, nil
 	news := strings.Join(out, "\n") != s.lists.out
 	s.lists.out = strings.Join(out, "\n")
 	s.lists.mu.Unlock()
@@ -171,7 +170,7 @@ func (s *Session) readTools(ctx context.Context) {
 			s.announce(problemTool, line, nil, int64(i+1))
 		}
 	}
-	s.compare(tools, sums)
+	s.compare(tools, sums, list)
 }
 
 // decodeTool is the tool that raw holds. Only what a tool cannot do without is
@@ -230,7 +229,7 @@ func (s *Session) walk(ctx context.Context, method, member string) (items []json
 	for page := 1; ; page++ {
 		res, err := s.request(ctx, m)
 		switch {
-		case err != nil && page > 1 && (err.Code == fault.Protocol || ctx.Err() != nil):
+		case err != nil && page > 1 && (err.Code == fault.Protocol || err.Code == fault.Timeout):
 			guard("no more after %d pages: %v", page-1, err)
 			return items, nil
 		case err != nil:
@@ -281,14 +280,17 @@ func (s *Session) refresh(ctx context.Context, i int) {
 			sums[key] = sha256.Sum256(raw)
 		}
 	}
-	s.compare(i, sums)
+	s.compare(i, sums, nil)
 }
 
-// compare takes over the digests of a list. Where they differ from those before,
+// compare takes over the digests of a list, and the tools if it is theirs. Where they differ from those before,
 // the catalogue is published and the change announced; the first reading is no
 // change, as lifecycle.started tells of it.
-func (s *Session) compare(i int, sums map[string]digest) {
+func (s *Session) compare(i int, sums map[string]digest, list []*catalog.Tool) {
 	s.lists.mu.Lock()
+	if i == tools {
+		s.lists.tools, s.lists.err = list, nil
+	}
 	before := s.lists.sums[i]
 	s.lists.sums[i] = sums
 	s.lists.mu.Unlock()

@@ -67,7 +67,7 @@ type kit struct {
 	log *lockedBuffer
 }
 
-// newKit makes a manager that is closed before the test's processes are killed.
+// newKit makes a manager that is closed after the test's processes were killed.
 func newKit(t testing.TB, change ...func(*client.Options)) *kit {
 	t.Helper()
 	k := &kit{heard: &heard{}, log: &lockedBuffer{}}
@@ -80,6 +80,13 @@ func newKit(t testing.TB, change ...func(*client.Options)) *kit {
 		t.Fatal(err)
 	}
 	k.Manager = m
+	t.Cleanup(func() {
+		ctx, cancel := contextWithTimeout(patience)
+		defer cancel()
+		if err := m.Close(ctx); err != nil {
+			t.Error(err)
+		}
+	})
 	return k
 }
 
@@ -87,13 +94,6 @@ func newKit(t testing.TB, change ...func(*client.Options)) *kit {
 func (k *kit) conn(t testing.TB, mode string, options ...string) client.Conn {
 	t.Helper()
 	_, in, out := spawn(t, mode, options...)
-	t.Cleanup(func() {
-		ctx, cancel := context.WithCancel(context.Background())
-		cancel() // servers may not want to go: closing the pipes is enough
-		if err := k.Close(ctx); err != nil {
-			t.Error(err)
-		}
-	})
 	return client.Conn{Server: mode, Instance: "1", Stdin: in, Stdout: out}
 }
 

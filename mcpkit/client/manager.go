@@ -90,6 +90,7 @@ func (m *Manager) Connect(ctx context.Context, c Conn) (*Session, error) {
 	}
 	s, err := m.connect(ctx, c)
 	if err != nil {
+		c.close()
 		return nil, err
 	}
 	if err := m.register(s); err != nil {
@@ -296,9 +297,12 @@ func (m *Manager) Close(ctx context.Context) error {
 	}
 	m.stop()
 	for _, s := range open {
-		s.signals.hurry()
-		s.wire.Close()
+		closing.Go(func() {
+			s.signals.hurry()
+			s.wire.Close()
+		})
 	}
+	closing.Wait()
 	select {
 	case <-gone:
 		return nil

@@ -183,6 +183,7 @@ func TestALogStormIsLimitedAndCounted(t *testing.T) {
 func TestWhatAServerSaidLastIsHeardBeforeDone(t *testing.T) {
 	k := newKit(t)
 	s := k.connect(t, "aurora-valid")
+	k.waitOf(t, signal.AppEvent, 10) // what it says once initialized
 	if _, err := call(k.Manager, deadline(t), "aurora-valid", "emit", ""); err != nil {
 		t.Fatal(err)
 	}

@@ -39,9 +39,11 @@ func (s *Session) receiveMessage(line []byte, owned bool) {
 	case !ok:
 		s.receiveJunk(line)
 	case m.Method != nil:
+		// A log line may have a method too: the version tells them apart. An
+		// answer is known by its id, so it may do without.
 		var method string
-		if json.Unmarshal(m.Method, &method) != nil {
-			s.report(problemJunk, "a message whose method is no string", line)
+		if string(m.Version) != `"2.0"` || json.Unmarshal(m.Method, &method) != nil {
+			s.report(problemJunk, "a JSON object that is no JSON-RPC message", line)
 			return
 		}
 		if m.ID == nil || string(m.ID) == "null" {

@@ -165,9 +165,10 @@ func (s *Session) request(ctx context.Context, m message) (json.RawMessage, *fau
 	}
 	if err := s.send(ctx, m, id, timeout); err != nil {
 		if !s.requests.abandon(id) { // the session ended meanwhile, and says why
-			e := (<-p.answer).err
-			e.Outcome = fault.OutcomeFailed
-			return nil, e
+			if e := (<-p.answer).err; e != nil {
+				e.Outcome = fault.OutcomeFailed
+				return nil, e
+			}
 		}
 		s.requests.take(id) // nothing was sent: no answer can be late
 		switch {

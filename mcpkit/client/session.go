@@ -253,7 +253,9 @@ func (s *Session) readAll() {
 func (s *Session) fail(err error) {
 	s.endOnce.Do(func() {
 		s.err = err
-		s.ready.Store(false)
+		if s.ready.Swap(false) {
+			s.log.Info("session over", "reason", err)
+		}
 		s.requests.close(s.lost(err))
 		close(s.ended)
 		s.link.Close()
@@ -358,13 +360,16 @@ func (s *Session) emit(sig signal.Signal) bool {
 // deliver hands signals to the sink, one at a time.
 func (s *Session) deliver() {
 	defer s.m.leave(s)
+	var refused int64
 	for {
 		sig, ok := s.signals.take()
 		if !ok {
 			break
 		}
 		if err := s.m.opts.Sink.Observe(s.m.ctx, sig); err != nil {
-			s.log.Error("a signal was not taken", "kind", sig.Kind, "error", err)
+			if refused++; refused == 1 {
+				s.log.Error("the sink did not take a signal", "kind", sig.Kind, "error", err)
+			}
 		}
 	}
 	close(s.signals.drained)
@@ -373,7 +378,7 @@ func (s *Session) deliver() {
 	if s.sdk != nil {
 		s.sdk.Wait() // the error is the session's own
 	}
-	if n := s.signals.dropped(); n > 0 {
-		s.log.Error("signals were dropped at the end of a session whose sink takes nothing", "count", n)
+	if n := s.signals.dropped() + refused; n > 0 {
+		s.log.Error("signals were lost: the sink did not take them", "count", n)
 	}
 }

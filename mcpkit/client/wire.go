@@ -16,7 +16,9 @@ import (
 type Line = jsonline.Line
 
 // Wire carries JSON-RPC messages to and from one server. Receive is called by
-// one goroutine; the rest is safe for concurrent use.
+// one goroutine; the rest is safe for concurrent use. Every message of a session
+// passes through its wire, which may look into them for what it needs itself,
+// such as the protocol version that was agreed on.
 type Wire interface {
 	// Send queues msg, one message without a line end in it, and does not keep
 	// it. It waits for room until ctx is done. After an error nothing of msg was
