@@ -33,12 +33,13 @@ type projector struct {
 	dirty   bool   // the last attempt failed somewhere
 	doubt   uint64 // records up to here may have been delivered by a lost checkpoint
 	batch   []journal.Record
+	names   map[string]bool // of the batch
 }
 
 // recoverProjection completes what the last process left. tmpGone says that
 // tmp/ was not there, so that it cannot tell what was visible.
 func recoverProjection(x *Inbox, tmpGone bool) (_ *projector, err error) {
-	p := &projector{x: x}
+	p := &projector{x: x, names: map[string]bool{}}
 	dir := x.opt.Journal.Dir
 	cp, turn, err := readCheckpoint(dir)
 	if err != nil {
@@ -154,6 +155,7 @@ func (p *projector) step() error {
 	}
 	p.dirty = true
 	p.batch = p.batch[:0]
+	clear(p.names)
 	last := p.settled.Load()
 	for len(p.batch) < p.x.opt.Batch {
 		rec, err := p.reader.Next()
@@ -183,7 +185,8 @@ func (p *projector) step() error {
 	return nil
 }
 
-// wanted reports whether a record needs a file.
+// wanted reports whether a record needs a file. Two records of one batch share a
+// name only where the memory of ids was lost.
 func (p *projector) wanted(rec *journal.Record) bool {
 	if rec.Kind != journal.Deliver {
 		return false
@@ -192,7 +195,11 @@ func (p *projector) wanted(rec *journal.Record) bool {
 		p.x.expired.Add(1)
 		return false
 	}
-	return rec.Pos > p.doubt || !p.dirs.holds(rec.Name)
+	if p.names[rec.Name] || rec.Pos <= p.doubt && p.dirs.holds(rec.Name) {
+		return false
+	}
+	p.names[rec.Name] = true
+	return true
 }
 
 // deliver makes the batch visible; last is the position it settles.

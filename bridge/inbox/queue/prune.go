@@ -1,0 +1,101 @@
+package queue
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Policy says what may stay. Zero fields are no limit.
+type Policy struct {
+	Age   time.Duration // since the event was published
+	Bytes int64
+	Files int64
+}
+
+// Pruned is what was removed from a folder, or would be.
+type Pruned struct {
+	Folder string `json:"folder"`
+	Files  int64  `json:"files"`
+	Bytes  int64  `json:"bytes"`
+}
+
+// prunable are the folders of things nobody waits for.
+var prunable = []string{Done, Failed, Rejected}
+
+// Prune removes the oldest files of done/, failed/ and rejected/ by a policy for
+// each; never anything pending or claimed. A dry run only counts. Limits of
+// size and number are met to the minute: files of one minute go together.
+func (d Dir) Prune(policies map[string]Policy, dryRun bool) ([]Pruned, error) {
+	var all []Pruned
+	for _, folder := range slices.Sorted(maps.Keys(policies)) {
+		if !slices.Contains(prunable, folder) {
+			return all, fmt.Errorf("%s is not a folder that may be pruned: %s", folder, strings.Join(prunable, ", "))
+		}
+		p, err := d.prune(folder, policies[folder], dryRun)
+		if err != nil {
+			return all, err
+		}
+		all = append(all, p)
+	}
+	return all, nil
+}
+
+func (d Dir) prune(folder string, policy Policy, dryRun bool) (Pruned, error) {
+	out := Pruned{Folder: folder}
+	minutes := map[int64]Count{} // so that a million files need no list
+	each := func(fn func(path string, info os.FileInfo) error) error {
+		return ignoreMissing(d.names(folder, func(name string) error {
+			info, err := os.Lstat(d.path(folder, name))
+			if err != nil || !info.Mode().IsRegular() || strings.HasSuffix(name, ".reason") {
+				return ignoreMissing(err)
+			}
+			return fn(d.path(folder, name), info)
+		}))
+	}
+	if err := each(func(_ string, info os.FileInfo) error {
+		minute := info.ModTime().Unix() / 60
+		c := minutes[minute]
+		c.add(info.ModTime(), info.Size())
+		minutes[minute] = c
+		return nil
+	}); err != nil {
+		return out, err
+	}
+	before := time.Time{} // files before this go
+	if policy.Age > 0 {
+		before = time.Now().Add(-policy.Age)
+	}
+	var files, bytes int64
+	for _, minute := range slices.Backward(slices.Sorted(maps.Keys(minutes))) {
+		files, bytes = files+minutes[minute].Files, bytes+minutes[minute].Bytes
+		if policy.Files > 0 && files > policy.Files || policy.Bytes > 0 && bytes > policy.Bytes {
+			if end := time.Unix((minute+1)*60, 0); end.After(before) {
+				before = end
+			}
+			break
+		}
+	}
+	err := each(func(path string, info os.FileInfo) error {
+		if !info.ModTime().Before(before) {
+			return nil
+		}
+		if !dryRun {
+			if err := os.Remove(path); err != nil {
+				return ignoreMissing(err)
+			}
+			if folder == Failed {
+				if err := os.Remove(reasonName(path)); err != nil && !missing(err) {
+					return err
+				}
+			}
+		}
+		out.Files++
+		out.Bytes += info.Size()
+		return nil
+	})
+	return out, err
+}
