@@ -51,13 +51,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/aurorabot-dev/platform/mcpkit/serverkit/internal/proc"
 	"github.com/aurorabot-dev/platform/mcpkit/signal"
 	"golang.org/x/time/rate"
 )
-
-// tokenVar is the variable that marks a server's processes. Its value is
-// RUN/START, where RUN is random for each kit and START counts its spawns.
-const tokenVar = "AURORA_INSTANCE"
 
 // Options configures a Kit. Attach is required.
 type Options struct {
@@ -90,14 +87,14 @@ type Options struct {
 type Kit struct {
 	opt    Options
 	log    *slog.Logger
-	prefix string // of all tokens
+	prefix string // of all tokens, which are RUN/START: RUN is random, START counts spawns
 	wd     string
 	exeDir string
 
-	forks   *forks
-	guard   *guard
-	reaper  *reaper
-	tree    *tree
+	forks   *proc.Forks
+	guard   *proc.Guard
+	reaper  *proc.Reaper
+	tree    *proc.Tree
 	spawns  *rate.Limiter
 	emitter *emitter
 	hurry   chan struct{} // closed when Shutdown has run out of time
@@ -113,6 +110,11 @@ type Kit struct {
 	closed  bool
 	running sync.WaitGroup // one per server
 }
+
+// RunGuardIfAsked must be the first thing that main, and TestMain, calls. It
+// returns at once unless the program was started by a kit as its guard process;
+// then it does that work and exits. Without it a kit runs unguarded.
+func RunGuardIfAsked() { proc.RunGuardIfAsked() }
 
 // New returns a kit that runs nothing yet. Shutdown must be called in the end.
 func New(o Options) (*Kit, error) {
@@ -150,8 +152,8 @@ func New(o Options) (*Kit, error) {
 	prefix := hex.EncodeToString(run[:]) + "/"
 	k := &Kit{
 		opt: o, log: o.Logger, prefix: prefix, wd: wd, exeDir: filepath.Dir(exe),
-		forks:   newForks(),
-		tree:    &tree{prefix: prefix},
+		forks:   proc.NewForks(),
+		tree:    proc.NewTree(prefix),
 		spawns:  rate.NewLimiter(rate.Limit(o.SpawnsPerMinute)/60, o.SpawnBurst),
 		hurry:   make(chan struct{}),
 		down:    make(chan struct{}),
@@ -160,12 +162,12 @@ func New(o Options) (*Kit, error) {
 		servers: make(map[string]*server),
 	}
 	if o.AdoptOrphans {
-		if k.reaper, err = newReaper(k.forks); err != nil {
-			k.forks.stop()
+		if k.reaper, err = proc.NewReaper(k.forks); err != nil {
+			k.forks.Stop()
 			return nil, fmt.Errorf("serverkit: adopting orphans: %w", err)
 		}
 	}
-	k.guard = newGuard(prefix, guardLog, k.forks, k.log)
+	k.guard = proc.NewGuard(prefix, guardLog, k.forks, k.log)
 	k.emitter = newEmitter(o.Sink, k.log)
 	return k, nil
 }
@@ -297,7 +299,7 @@ func (k *Kit) Stderr(name string, n int) []string {
 	if !ok {
 		return nil
 	}
-	return s.stderr.lines(n)
+	return s.stderr.Lines(n)
 }
 
 // Shutdown stops all servers at the same time and returns when no process is
@@ -334,9 +336,9 @@ func (k *Kit) Shutdown(ctx context.Context) error {
 			return fmt.Errorf("serverkit: servers do not end: %s", strings.Join(k.names(), ", "))
 		}
 	}
-	k.reaper.close()
-	k.guard.close()
-	k.forks.stop()
+	k.reaper.Close()
+	k.guard.Close()
+	k.forks.Stop()
 	err := k.emitter.close(ctx)
 	close(k.down)
 	return err

@@ -21,6 +21,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/aurorabot-dev/platform/mcpkit/serverkit/internal/proc"
 	"github.com/aurorabot-dev/platform/mcpkit/signal"
 	"go.uber.org/goleak"
 )
@@ -347,9 +348,9 @@ func (r *rig) note(f func()) {
 
 // alive returns the pids that carry a token of this kit.
 func (r *rig) alive() (pids []int) {
-	for _, m := range scan(r.prefix) {
-		if m.token != "" {
-			pids = append(pids, m.pid)
+	for _, m := range proc.Scan(r.prefix) {
+		if m.Token != "" {
+			pids = append(pids, m.PID)
 		}
 	}
 	return pids

@@ -12,6 +12,9 @@ import (
 	"slices"
 	"syscall"
 	"time"
+
+	"github.com/aurorabot-dev/platform/mcpkit/serverkit/internal/proc"
+	"github.com/aurorabot-dev/platform/mcpkit/serverkit/internal/stderrlog"
 )
 
 const (
@@ -34,8 +37,8 @@ const (
 type process struct {
 	cmd    *exec.Cmd
 	token  string // marks the environment of all descendants
-	tree   *tree
-	forks  *forks
+	tree   *proc.Tree
+	forks  *proc.Forks
 	pipes  Pipes
 	stderr *os.File
 	log    *slog.Logger
@@ -55,11 +58,11 @@ type process struct {
 func (p *process) pid() int { return p.cmd.Process.Pid }
 
 // family returns the living processes of this instance, the leader included.
-func (p *process) family() []member { return p.tree.family(p.pid(), p.token, p.kin) }
+func (p *process) family() []proc.Member { return p.tree.Family(p.pid(), p.token, p.kin) }
 
 // spawn starts spec's command in its own process group, with pipes of its own.
 // It returns what was executed even where that failed.
-func (k *Kit) spawn(spec Spec, token string, out *stderrLog) (*process, []string, error) {
+func (k *Kit) spawn(spec Spec, token string, out *stderrlog.Log) (*process, []string, error) {
 	argv := slices.Clone(spec.Command)
 	if len(argv) == 0 {
 		return nil, argv, errors.New("the command is empty")
@@ -96,13 +99,13 @@ func (k *Kit) spawn(spec Spec, token string, out *stderrLog) (*process, []string
 	}
 	cmd := &exec.Cmd{
 		Path:  file,
-		Args:  append([]string{spec.Command[0]}, spec.Command[1:]...),
+		Args:  slices.Clone(spec.Command),
 		Dir:   spec.Dir,
-		Env:   append(spec.Env[:len(spec.Env):len(spec.Env)], tokenVar+"="+token), // the last of repeated keys wins
+		Env:   append(spec.Env[:len(spec.Env):len(spec.Env)], proc.TokenVar+"="+token), // the last of repeated keys wins
 		Stdin: ends[0], Stdout: ends[3], Stderr: ends[5],
-		SysProcAttr: childAttr(),
+		SysProcAttr: proc.ChildAttr(),
 	}
-	err = k.forks.start(cmd)
+	err = k.forks.Start(cmd)
 	shut(ends[0], ends[3], ends[5])
 	if err != nil {
 		shut(ends[1], ends[2], ends[4])
@@ -122,14 +125,14 @@ func (k *Kit) spawn(spec Spec, token string, out *stderrLog) (*process, []string
 		closed:  make(chan struct{}),
 		drained: make(chan struct{}),
 	}
-	k.guard.add(p.pid())
+	k.guard.Add(p.pid())
 	go func() {
 		defer close(p.drained)
-		out.drain(p.stderr)
+		out.Drain(p.stderr)
 	}()
 	go func() {
 		defer close(p.emptied)
-		awaitExit(cmd)
+		proc.AwaitExit(cmd)
 		close(p.exited)
 		p.awaitEmpty()
 	}()
@@ -170,7 +173,7 @@ func (p *process) wait(d time.Duration, hurry <-chan struct{}) bool {
 func (p *process) awaitEmpty() {
 	deadline := time.Now().Add(drainWait)
 	for since := time.Now(); time.Since(since) < emptyFor; {
-		if n, err := unread(p.pipes.Stdout); err != nil || time.Now().After(deadline) {
+		if n, err := proc.Unread(p.pipes.Stdout); err != nil || time.Now().After(deadline) {
 			return
 		} else if n > 0 {
 			since = time.Now()
@@ -202,7 +205,7 @@ const (
 func (p *process) end(sess Session, cause error, kind stopKind, policy StopPolicy, hurry <-chan struct{}) *os.ProcessState {
 	p.kin = make(map[int]uint64)
 	for _, m := range p.family() {
-		p.kin[m.pid] = m.start
+		p.kin[m.PID] = m.Start
 	}
 	told := make(chan struct{})
 	go func() {
@@ -252,7 +255,7 @@ func (p *process) end(sess Session, cause error, kind stopKind, policy StopPolic
 	<-p.drained
 	<-p.emptied
 	<-told
-	p.forks.reap(p.cmd)
+	p.forks.Reap(p.cmd)
 	return p.cmd.ProcessState
 }
 
@@ -273,8 +276,8 @@ func (p *process) signalGroup(sig syscall.Signal) {
 func (p *process) signalAll(sig syscall.Signal) {
 	p.signalGroup(sig)
 	for _, m := range p.family() {
-		if m.pgrp != p.pid() {
-			m.signal(sig)
+		if m.Pgrp != p.pid() {
+			m.Signal(sig)
 		}
 	}
 }
@@ -305,21 +308,29 @@ func (p *process) settleRest(termed bool, wait time.Duration, hurry <-chan struc
 }
 
 // killAll kills the group and every descendant, again until none is left: one
-// that forks meanwhile must not get away.
+// that forks meanwhile must not get away. Where there was anything to kill, two
+// looks must show nothing, as a process has no environment, and so no token, in
+// the middle of an exec.
 func (p *process) killAll() {
 	p.signalGroup(syscall.SIGKILL)
-	for round := 0; ; round++ {
+	for round, quiet := 0, 0; round < 20; round++ {
 		rest := p.family()
-		if len(rest) == 0 {
-			return
-		}
-		if round == 20 {
-			p.log.Error("descendants do not go away after SIGKILL", "count", len(rest))
-			return
-		}
 		for _, m := range rest {
-			m.signal(syscall.SIGKILL)
+			m.Signal(syscall.SIGKILL)
 		}
-		time.Sleep(time.Duration(round) * 5 * time.Millisecond)
+		if len(rest) > 0 {
+			quiet = 0
+		} else if quiet++; quiet == 2 || round == 0 {
+			return
+		}
+		time.Sleep(time.Duration(round+1) * 5 * time.Millisecond)
 	}
+	p.log.Error("descendants do not go away after SIGKILL", "pids", pids(p.family()))
+}
+
+func pids(list []proc.Member) (pids []int) {
+	for _, m := range list {
+		pids = append(pids, m.PID)
+	}
+	return pids
 }

@@ -5,25 +5,17 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
-	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
+	"github.com/aurorabot-dev/platform/mcpkit/serverkit/internal/stderrlog"
 	"github.com/aurorabot-dev/platform/mcpkit/signal"
-	"golang.org/x/sys/unix"
 )
 
-const (
-	// attachGrace is how long Attach may take to return once its context is
-	// done; then its pipes are closed under it.
-	attachGrace = time.Second
-
-	// quoteLines of stderr end the sentence about a failed start.
-	quoteLines = 3
-)
+// attachGrace is how long Attach may take to return once its context is done;
+// then its pipes are closed under it.
+const attachGrace = time.Second
 
 // server is one name's life: a goroutine, run, owns its processes one after the
 // other and looks at what is wanted of it between and during them.
@@ -31,7 +23,7 @@ type server struct {
 	kit    *Kit
 	name   string
 	log    *slog.Logger
-	stderr *stderrLog
+	stderr *stderrlog.Log
 
 	mu      sync.Mutex
 	want    want
@@ -55,18 +47,18 @@ type want struct {
 
 func (k *Kit) newServer(spec Spec) *server {
 	log := k.log.With("server", spec.Name)
-	var file *rotatedFile
 	path := ""
 	if k.opt.LogDir != "" {
-		path = logPath(k.opt.LogDir, spec.Name)
-		file = &rotatedFile{path: path, max: k.opt.LogSize, backups: k.opt.LogBackups, log: log}
+		path = stderrlog.Path(k.opt.LogDir, spec.Name)
 	}
 	s := &server{
 		kit: k, name: spec.Name, log: log,
-		stderr: newStderrLog(file, k.opt.Redact, k.now),
-		want:   want{spec: spec, up: !spec.Disabled, cause: causeDisabled, gen: 1, over: make(chan struct{})},
-		st:     Status{Name: spec.Name, Phase: Starting, Since: k.now(), LogPath: path},
-		moved:  make(chan struct{}),
+		stderr: stderrlog.New(stderrlog.Options{
+			Path: path, Size: k.opt.LogSize, Backups: k.opt.LogBackups, Logger: log, Redact: k.opt.Redact, Now: k.now,
+		}),
+		want:  want{spec: spec, up: !spec.Disabled, cause: causeDisabled, gen: 1, over: make(chan struct{})},
+		st:    Status{Name: spec.Name, Phase: Starting, Since: k.now(), LogPath: path},
+		moved: make(chan struct{}),
 	}
 	s.describe(spec)
 	return s
@@ -74,14 +66,14 @@ func (k *Kit) newServer(spec Spec) *server {
 
 // describe takes over into the status what it shows of spec.
 func (s *server) describe(spec Spec) {
-	s.stderr.forget(spec.Secrets)
+	s.stderr.Forget(spec.Secrets)
 	s.st.Dir, s.st.Command = spec.Dir, s.presentable(spec.Command)
 }
 
 func (s *server) presentable(argv []string) []string {
 	out := make([]string, len(argv))
 	for i, arg := range argv {
-		out[i] = s.stderr.clean([]byte(arg), 0)
+		out[i] = s.stderr.Clean(arg)
 	}
 	return out
 }
@@ -214,7 +206,7 @@ func (s *server) run() {
 		switch {
 		case w.gone:
 			if s.kit.leave(s) {
-				s.stderr.end()
+				s.stderr.Flush()
 				s.settle(w, nil)
 				return
 			}
@@ -307,23 +299,6 @@ func (s *server) crashed(w want, e ending, crashes int) {
 	s.emit(signal.ServerCrashed, e.lifecycle(crashes, e.exit.Reason))
 }
 
-// ending is how an instance ended.
-type ending struct {
-	told    bool // it was told to end
-	pid     int
-	exit    Exit
-	healthy time.Duration // for how long it was ready
-	err     error         // of Attach or the session
-}
-
-func (e ending) lifecycle(crashes int, reason string) *signal.Lifecycle {
-	return &signal.Lifecycle{
-		PID: e.pid, Attempt: crashes, Cause: e.exit.Cause, Reason: reason,
-		ExitCode: e.exit.Code, ExitSignal: e.exit.Signal, Stderr: e.exit.Stderr,
-		UptimeMS: e.exit.Uptime.Milliseconds(),
-	}
-}
-
 // causeTold stands for the cause of the want that replaced the present one.
 const causeTold = "told"
 
@@ -331,8 +306,8 @@ const causeTold = "told"
 func (s *server) instance(w want, in Instance) ending {
 	k := s.kit
 	s.move(func() { s.st.Starts++; in.Number = s.st.Starts })
-	mark := s.stderr.mark()
-	s.stderr.note("start %d", in.Number)
+	mark := s.stderr.Mark()
+	s.stderr.Note("start %d", in.Number)
 	p, argv, err := k.spawn(w.spec, k.token(), s.stderr)
 	if err != nil {
 		return ending{exit: Exit{Cause: causeSpawnFailed, Reason: err.Error(), Time: k.now()}, err: err}
@@ -375,10 +350,10 @@ func (s *server) instance(w want, in Instance) ending {
 	}
 	s.enter(Stopping)
 	state := p.end(sess, why, kind, w.spec.Stop, k.hurry)
-	k.guard.del(e.pid)
+	k.guard.Del(e.pid)
 
-	e.exit = s.exit(cause, e, state, p, ready, w.spec.StartTimeout, s.stderr.tail(mark))
-	s.stderr.note("pid %d ended: %s", e.pid, e.exit.Reason)
+	e.exit = s.exit(cause, e, state, p, ready, w.spec.StartTimeout, s.stderr.Tail(mark))
+	s.stderr.Note("pid %d ended: %s", e.pid, e.exit.Reason)
 	s.move(func() { s.st.PID, s.sess, s.st.LastExit = 0, nil, &e.exit })
 	if e.told {
 		s.emit(signal.ServerStopped, e.lifecycle(0, e.exit.Reason))
@@ -387,14 +362,6 @@ func (s *server) instance(w want, in Instance) ending {
 		}
 	}
 	return e
-}
-
-// toldFault is what calls in flight fail with when next replaces a want.
-func toldFault(name string, next want) *fault.Error {
-	if next.up {
-		return fault.New(fault.ServerRestarted, "server %s is being restarted: %s", name, asked[next.cause]).Retry().Unknown()
-	}
-	return fault.New(fault.ServerStopped, "server %s is being stopped: %s", name, asked[next.cause]).Unknown()
 }
 
 // attach makes the session. It returns a cause if it gave up before Attach had
@@ -487,75 +454,4 @@ func (s *server) ready(w want, sess Session, in Instance, took time.Duration) {
 		PID: in.PID, Attempt: in.Crashes, StartMS: took.Milliseconds(),
 		ProtocolVersion: info.ProtocolVersion, ServerName: info.ServerName, ServerVersion: info.ServerVersion, Tools: info.Tools,
 	})
-}
-
-// exit says how an instance ended.
-func (s *server) exit(cause string, e ending, state *os.ProcessState, p *process, ready bool, limit time.Duration, tail []string) Exit {
-	x := Exit{Cause: cause, Stderr: tail, Time: s.kit.now()}
-	x.Uptime = x.Time.Sub(p.spawned)
-	how := "its exit is unknown"
-	if state != nil {
-		if status, ok := state.Sys().(syscall.WaitStatus); ok && status.Signaled() {
-			x.Signal = unix.SignalName(status.Signal())
-			how = "ended by " + x.Signal
-		} else {
-			code := state.ExitCode()
-			x.Code = &code
-			how = fmt.Sprintf("exited with code %d", code)
-		}
-	}
-	switch cause {
-	case causeExit:
-		if x.Signal != "" {
-			x.Cause = causeSignal
-		}
-		x.Reason = how
-		if !ready {
-			x.Reason += " before it was ready"
-		}
-	case causeStartTimeout:
-		x.Reason = fmt.Sprintf("was not ready within %v", limit)
-	case causeHung, causeProtocol:
-		x.Reason = "the session ended"
-		if !ready {
-			x.Reason = "could not be initialized"
-		}
-		if e.err != nil {
-			x.Reason += ": " + e.err.Error()
-		}
-	default:
-		x.Reason = asked[cause]
-	}
-	if !e.told && !ready {
-		if len(tail) == 0 {
-			x.Reason += "; it wrote nothing to stderr"
-		} else {
-			x.Reason += "; stderr ends: " + strings.Join(tail[max(0, len(tail)-quoteLines):], " | ")
-		}
-	}
-	return x
-}
-
-// levels at which signals are logged; the rest is Info.
-var levels = map[signal.Kind]slog.Level{
-	signal.ServerCrashed:           slog.LevelWarn,
-	signal.ServerPermanentlyFailed: slog.LevelError,
-}
-
-// emit tells the sink, and the log, what happened.
-func (s *server) emit(kind signal.Kind, l *signal.Lifecycle) {
-	what := strings.ReplaceAll(strings.TrimPrefix(string(kind), "lifecycle."), "_", " ")
-	summary := s.name + " " + what
-	if l.Reason != "" {
-		summary += ": " + l.Reason
-	}
-	s.log.Log(context.Background(), levels[kind], "server "+what, "pid", l.PID, "cause", l.Cause, "reason", l.Reason)
-	s.mu.Lock()
-	instance := fmt.Sprint(s.st.Starts)
-	s.mu.Unlock()
-	if !s.kit.emitter.emit(signal.Signal{
-		Kind: kind, Server: s.name, Instance: instance, Time: s.kit.now(), Summary: summary, Data: l,
-	}, s.kit.hurry) {
-		s.log.Error("a lifecycle signal was dropped: the sink takes none and there is no time", "kind", string(kind))
-	}
 }

@@ -1,4 +1,4 @@
-package serverkit
+package proc
 
 import (
 	"errors"
@@ -9,15 +9,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// childAttr puts a child into its own group and has the kernel kill it when the
-// thread that forked it ends, which for [forks] is when the platform does.
-func childAttr() *syscall.SysProcAttr {
+// ChildAttr puts a child into its own group and has the kernel kill it when the
+// thread that forked it ends, which for [Forks] is when the platform does.
+func ChildAttr() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
 
-// awaitExit returns when cmd's process has ended, and leaves it to be reaped:
+// AwaitExit returns when cmd's process has ended, and leaves it to be reaped:
 // until then neither its number nor its group's can pass to another.
-func awaitExit(cmd *exec.Cmd) {
+func AwaitExit(cmd *exec.Cmd) {
 	pid := cmd.Process.Pid
 	ended := func(options int) bool {
 		for {
@@ -44,8 +44,8 @@ func awaitExit(cmd *exec.Cmd) {
 	ended(0)
 }
 
-// unread returns how many bytes wait in a pipe.
-func unread(f *os.File) (n int, err error) {
+// Unread returns how many bytes wait in a pipe.
+func Unread(f *os.File) (n int, err error) {
 	conn, err := f.SyscallConn()
 	if err != nil {
 		return 0, err

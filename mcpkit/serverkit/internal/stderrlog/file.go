@@ -1,4 +1,4 @@
-package serverkit
+package stderrlog
 
 import (
 	"crypto/sha256"
@@ -98,9 +98,9 @@ func (f *rotatedFile) close() {
 	}
 }
 
-// logPath returns the file for name inside dir. Names that differ never share a
+// Path returns the file for name inside dir. Names that differ never share a
 // file, and none leads out of dir.
-func logPath(dir, name string) string {
+func Path(dir, name string) string {
 	safe := strings.Map(func(r rune) rune {
 		switch {
 		case 'a' <= r && r <= 'z', '0' <= r && r <= '9', r == '-', r == '_', r == '.':

@@ -1,4 +1,4 @@
-package serverkit
+package proc
 
 import (
 	"bufio"
@@ -21,13 +21,17 @@ const (
 	guardLogVar = "AURORA_SERVERKIT_GUARD_LOG" // where to note what was killed; may be empty
 )
 
+// guardPause is how long a guard process must have lived for the next to be
+// started at once; one that fails again and again must not keep a processor busy.
+const guardPause = time.Second
+
 // guardHooked is set once this program has shown that it can be a guard.
 // Executing a program that does not call RunGuardIfAsked would only start it
 // again, endlessly.
 var guardHooked atomic.Bool
 
 // RunGuardIfAsked must be the first thing that main, and TestMain, calls. It
-// returns at once unless the program was started by a kit as its guard; then it
+// returns at once unless the program was started as a guard; then it
 // does that work and exits.
 func RunGuardIfAsked() {
 	prefix, asked := os.LookupEnv(guardVar)
@@ -39,11 +43,11 @@ func RunGuardIfAsked() {
 	syscall.Exit(0) // nothing is to be flushed or finalized
 }
 
-// guard is the kit's side: it starts the guard process, starts another if that
+// Guard is the platform's side of the guard process: it starts the guard process, starts another if that
 // ends, and tells it of every process group. All methods do nothing on nil.
-type guard struct {
+type Guard struct {
 	prefix, logPath string
-	forks           *forks
+	forks           *Forks
 	log             *slog.Logger
 	closing         chan struct{}
 	done            chan struct{}
@@ -54,55 +58,60 @@ type guard struct {
 	groups map[int]uint64 // leader to start time
 }
 
-// newGuard returns nil where there can be no guard.
-func newGuard(prefix, logPath string, forks *forks, log *slog.Logger) *guard {
+// NewGuard starts a guard process, so that it is there before the first child. It
+// returns nil where there can be none.
+func NewGuard(prefix, logPath string, forks *Forks, log *slog.Logger) *Guard {
 	if !guardHooked.Load() {
 		log.Warn("this program does not call serverkit.RunGuardIfAsked: descendants of servers may outlive it if it is killed")
 		return nil
 	}
-	g := &guard{prefix: prefix, logPath: logPath, forks: forks, log: log,
+	g := &Guard{prefix: prefix, logPath: logPath, forks: forks, log: log,
 		closing: make(chan struct{}), done: make(chan struct{}), groups: make(map[int]uint64)}
-	go g.keep()
+	cmd := g.start()
+	go g.keep(cmd)
 	return g
 }
 
-// keep has one guard process running until close.
-func (g *guard) keep() {
+// keep replaces the guard process whenever it ends, until Close.
+func (g *Guard) keep(cmd *exec.Cmd) {
 	defer close(g.done)
 	for {
-		if cmd, err := g.start(); err != nil {
-			g.log.Error("starting the guard process: servers may outlive a killed platform", "err", err)
-		} else if cmd != nil {
-			awaitExit(cmd)
-			g.forks.reap(cmd)
+		began := time.Now()
+		if cmd != nil {
+			AwaitExit(cmd)
+			g.forks.Reap(cmd)
 		}
 		select {
 		case <-g.closing:
 			return
 		default:
-			g.log.Warn("the guard process ended; starting another")
+			g.log.Warn("there is no guard process; starting another")
 		}
-		select {
-		case <-g.closing:
-			return
-		case <-time.After(time.Second):
+		if time.Since(began) < guardPause {
+			select {
+			case <-g.closing:
+			case <-time.After(guardPause):
+			}
 		}
+		cmd = g.start()
 	}
 }
 
 // start starts a guard process and tells it of all groups. It returns nil if
-// the guard was closed meanwhile.
-func (g *guard) start() (*exec.Cmd, error) {
+// that failed or the guard was closed meanwhile.
+func (g *Guard) start() *exec.Cmd {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	select {
 	case <-g.closing:
-		return nil, nil
+		return nil
 	default:
 	}
+	const failed = "starting the guard process: servers may outlive a killed platform"
 	r, w, err := os.Pipe()
 	if err != nil {
-		return nil, err
+		g.log.Error(failed, "err", err)
+		return nil
 	}
 	defer r.Close()
 	cmd := &exec.Cmd{
@@ -115,9 +124,10 @@ func (g *guard) start() (*exec.Cmd, error) {
 		// A session of its own: neither Ctrl-C nor a hang-up reaches it.
 		SysProcAttr: &syscall.SysProcAttr{Setsid: true},
 	}
-	if err := g.forks.start(cmd); err != nil {
+	if err := g.forks.Start(cmd); err != nil {
 		w.Close()
-		return nil, err
+		g.log.Error(failed, "err", err)
+		return nil
 	}
 	if g.pipe != nil {
 		g.pipe.Close()
@@ -126,12 +136,12 @@ func (g *guard) start() (*exec.Cmd, error) {
 	for pid, start := range g.groups {
 		g.tell("add %d %d\n", pid, start)
 	}
-	return cmd, nil
+	return cmd
 }
 
 // tell writes one line to the guard process. One that does not read is
 // killed, and keep replaces it.
-func (g *guard) tell(format string, args ...any) {
+func (g *Guard) tell(format string, args ...any) {
 	if g.pipe == nil {
 		return
 	}
@@ -141,19 +151,20 @@ func (g *guard) tell(format string, args ...any) {
 	}
 }
 
-func (g *guard) add(pid int) {
+// Add tells of a process that leads a group.
+func (g *Guard) Add(pid int) {
 	if g == nil {
 		return
 	}
-	var m member
-	readStat(pid, &m)
+	m, _ := Stat(pid)
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.groups[pid] = m.start
-	g.tell("add %d %d\n", pid, m.start)
+	g.groups[pid] = m.Start
+	g.tell("add %d %d\n", pid, m.Start)
 }
 
-func (g *guard) del(pid int) {
+// Del tells that a group is gone.
+func (g *Guard) Del(pid int) {
 	if g == nil {
 		return
 	}
@@ -163,8 +174,8 @@ func (g *guard) del(pid int) {
 	g.tell("del %d\n", pid)
 }
 
-// close dismisses the guard process and waits for it.
-func (g *guard) close() {
+// Close dismisses the guard process and waits for it.
+func (g *Guard) Close() {
 	if g == nil {
 		return
 	}
@@ -221,34 +232,34 @@ func guardMain(prefix, logPath string, pipe io.Reader) {
 }
 
 // killOrphans kills all processes that carry a token, are in a recorded group,
-// or descend from one of these, and looks again until there are none: a child
-// that was being forked when the platform died shows its token only after exec.
+// or descend from one of these, and looks again until a whole second has shown
+// none: in the middle of an exec a process has no environment to be known by.
 // It returns the pids.
 func killOrphans(prefix string, groups map[int]uint64) []int {
 	var killed []int
-	seen := make(map[member]bool)
-	for quiet, round := 0, 0; quiet < 3 && round < 100; round++ {
-		all := scan(prefix)
+	seen := make(map[Member]bool)
+	for quiet, round := 0, 0; quiet < 10 && round < 100; round++ {
+		all := Scan(prefix)
 		reused := make(map[int]bool) // leaders whose number a stranger has by now
 		for _, m := range all {
-			if start, ok := groups[m.pid]; ok && m.start != start {
-				reused[m.pid] = true
+			if start, ok := groups[m.PID]; ok && m.Start != start {
+				reused[m.PID] = true
 			}
 		}
-		found := descend(all, func(m member) bool {
-			start, ours := groups[m.pgrp]
-			return m.token != "" || ours && m.start >= start && !reused[m.pgrp]
+		found := Descend(all, func(m Member) bool {
+			start, ours := groups[m.Pgrp]
+			return m.Token != "" || ours && m.Start >= start && !reused[m.Pgrp]
 		})
 		quiet++
 		for _, m := range found {
 			quiet = 0
-			m.signal(syscall.SIGKILL)
+			m.Signal(syscall.SIGKILL)
 			if !seen[m] {
 				seen[m] = true
-				killed = append(killed, m.pid)
+				killed = append(killed, m.PID)
 			}
 		}
-		time.Sleep(50 * time.Millisecond)
+		time.Sleep(100 * time.Millisecond)
 	}
 	return killed
 }

@@ -1,4 +1,4 @@
-package serverkit
+package proc
 
 import (
 	"os"
@@ -12,24 +12,25 @@ import (
 // reapPause gathers the deaths of a moment into one look at /proc.
 const reapPause = 200 * time.Millisecond
 
-// reaper makes this process the parent of all orphans among its descendants,
-// and reaps them. See Options.AdoptOrphans for what counts as an orphan.
-type reaper struct {
-	forks *forks
+// Reaper makes this process the parent of all orphans among its descendants,
+// and reaps them.
+type Reaper struct {
+	forks *Forks
 	stop  chan struct{}
 	done  chan struct{}
 }
 
-func newReaper(forks *forks) (*reaper, error) {
+// NewReaper begins to adopt orphans, until Close.
+func NewReaper(forks *Forks) (*Reaper, error) {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return nil, os.NewSyscallError("prctl", err)
 	}
-	r := &reaper{forks: forks, stop: make(chan struct{}), done: make(chan struct{})}
+	r := &Reaper{forks: forks, stop: make(chan struct{}), done: make(chan struct{})}
 	go r.run()
 	return r, nil
 }
 
-func (r *reaper) run() {
+func (r *Reaper) run() {
 	defer close(r.done)
 	deaths := make(chan os.Signal, 1)
 	signal.Notify(deaths, syscall.SIGCHLD)
@@ -62,14 +63,14 @@ func anyEnded() bool {
 // reap reaps the orphans that have ended and returns those that live. Orphans
 // are our children that neither we nor os/exec started: those in a group other
 // than ours that no server leads.
-func (r *reaper) reap() (living []member) {
+func (r *Reaper) reap() (living []Member) {
 	self, group := os.Getpid(), syscall.Getpgrp()
 	r.forks.do(func() {
-		for _, m := range scan("") {
+		for _, m := range Scan("") {
 			switch {
-			case m.ppid != self || m.pgrp == group || r.forks.known[m.pid]:
-			case m.zombie:
-				syscall.Wait4(m.pid, nil, syscall.WNOHANG, nil)
+			case m.PPID != self || m.Pgrp == group || r.forks.known[m.PID]:
+			case m.Zombie:
+				syscall.Wait4(m.PID, nil, syscall.WNOHANG, nil)
 			default:
 				living = append(living, m)
 			}
@@ -78,9 +79,9 @@ func (r *reaper) reap() (living []member) {
 	return living
 }
 
-// close kills and reaps the orphans that are left. Call it when all servers
+// Close kills and reaps the orphans that are left. Call it when all servers
 // have ended.
-func (r *reaper) close() {
+func (r *Reaper) Close() {
 	if r == nil {
 		return
 	}
@@ -93,7 +94,7 @@ func (r *reaper) close() {
 			return
 		}
 		for _, m := range living {
-			m.signal(syscall.SIGKILL)
+			m.Signal(syscall.SIGKILL)
 		}
 		time.Sleep(10 * time.Millisecond)
 	}

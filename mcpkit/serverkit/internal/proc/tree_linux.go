@@ -1,4 +1,4 @@
-package serverkit
+package proc
 
 import (
 	"bytes"
@@ -13,52 +13,52 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// member is a process as /proc shows it.
-type member struct {
-	pid, ppid, pgrp int
-	zombie          bool
-	start           uint64 // clock ticks after boot; with pid it is unique
-	token           string // the value of tokenVar if it begins with the prefix asked for
+// Member is a process as /proc shows it.
+type Member struct {
+	PID, PPID, Pgrp int
+	Zombie          bool
+	Start           uint64 // clock ticks after boot; with PID it is unique
+	Token           string // the value of TokenVar if it begins with the prefix asked for
 }
 
-// signal sends sig to the process that m was, and to no other that has taken
+// Signal sends sig to the process that m was, and to no other that has taken
 // its number since.
-func (m member) signal(sig syscall.Signal) {
-	fd, err := unix.PidfdOpen(m.pid, 0)
+func (m Member) Signal(sig syscall.Signal) {
+	fd, err := unix.PidfdOpen(m.PID, 0)
 	if err == nil {
 		defer unix.Close(fd)
 	} else if errors.Is(err, unix.ESRCH) {
 		return
 	}
-	var now member
-	if !readStat(m.pid, &now) || now.start != m.start {
+	if now, ok := Stat(m.PID); !ok || now.Start != m.Start {
 		return
 	}
 	if err == nil {
 		unix.PidfdSendSignal(fd, sig, nil, 0)
 		return
 	}
-	syscall.Kill(m.pid, sig) // an old kernel: a moment of uncertainty remains
+	syscall.Kill(m.PID, sig) // an old kernel: a moment of uncertainty remains
 }
 
-// readStat fills m from /proc/PID/stat, see proc_pid_stat(5).
-func readStat(pid int, m *member) bool {
+// Stat returns a process, without its token, from /proc/PID/stat; see
+// proc_pid_stat(5).
+func Stat(pid int) (m Member, ok bool) {
 	var buf [1024]byte
 	b, ok := readProc(pid, "stat", buf[:])
 	if !ok {
-		return false
+		return m, false
 	}
 	// The name in parentheses may itself hold spaces and parentheses.
 	f := bytes.Fields(b[bytes.LastIndexByte(b, ')')+1:])
 	if len(f) < 20 {
-		return false
+		return m, false
 	}
-	m.pid = pid
-	m.zombie = f[0][0] == 'Z' || f[0][0] == 'X'
-	m.ppid, _ = strconv.Atoi(string(f[1]))
-	m.pgrp, _ = strconv.Atoi(string(f[2]))
-	m.start, _ = strconv.ParseUint(string(f[19]), 10, 64)
-	return true
+	m.PID = pid
+	m.Zombie = f[0][0] == 'Z' || f[0][0] == 'X'
+	m.PPID, _ = strconv.Atoi(string(f[1]))
+	m.Pgrp, _ = strconv.Atoi(string(f[2]))
+	m.Start, _ = strconv.ParseUint(string(f[19]), 10, 64)
+	return m, true
 }
 
 // readProc reads /proc/PID/name into buf, or into a larger one where it does
@@ -90,16 +90,16 @@ func readProc(pid int, name string, buf []byte) ([]byte, bool) {
 	}
 }
 
-// scan returns all processes. With a prefix it also reads their environments,
+// Scan returns all processes. With a prefix it also reads their environments,
 // as far as they may be read, and notes the tokens that begin with it.
-func scan(prefix string) []member {
+func Scan(prefix string) []Member {
 	dir, err := os.Open("/proc")
 	if err != nil {
 		return nil
 	}
 	defer dir.Close()
-	var all []member
-	key := []byte(tokenVar + "=" + prefix)
+	var all []Member
+	key := []byte(TokenVar + "=" + prefix)
 	buf := make([]byte, 16<<10)
 	for {
 		names, err := dir.Readdirnames(512)
@@ -108,13 +108,13 @@ func scan(prefix string) []member {
 			if convErr != nil {
 				continue
 			}
-			var m member
-			if !readStat(pid, &m) {
+			m, ok := Stat(pid)
+			if !ok {
 				continue
 			}
-			if prefix != "" && !m.zombie {
+			if prefix != "" && !m.Zombie {
 				if env, ok := readProc(pid, "environ", buf); ok {
-					m.token = tokenIn(env, key, prefix)
+					m.Token = tokenIn(env, key, prefix)
 				}
 			}
 			all = append(all, m)
@@ -144,52 +144,55 @@ func tokenIn(env, key []byte, prefix string) string {
 	}
 }
 
-// tree finds the living descendants of servers. One look at /proc serves all
+// Tree finds the living descendants of servers. One look at /proc serves all
 // who asked before it began, so fifty servers that stop at once cost few looks.
-type tree struct {
+type Tree struct {
 	prefix string // the common beginning of this kit's tokens
 
 	mu    sync.Mutex
 	began time.Time
-	all   []member
+	all   []Member
 }
 
-func (t *tree) look() []member {
+// NewTree returns a tree for the processes whose tokens begin with prefix.
+func NewTree(prefix string) *Tree { return &Tree{prefix: prefix} }
+
+func (t *Tree) look() []Member {
 	asked := time.Now()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if !t.began.After(asked) {
 		t.began = time.Now()
-		t.all = scan(t.prefix)
+		t.all = Scan(t.prefix)
 	}
 	return t.all
 }
 
-// family returns what lives of the group of leader, of those whose environment
+// Family returns what lives of the group of leader, of those whose environment
 // carries token, of kin (pid to start time), and of the descendants of these.
-func (t *tree) family(leader int, token string, kin map[int]uint64) []member {
-	return descend(t.look(), func(m member) bool {
-		start, known := kin[m.pid]
-		return m.pgrp == leader || m.token == token || known && m.start == start
+func (t *Tree) Family(leader int, token string, kin map[int]uint64) []Member {
+	return Descend(t.look(), func(m Member) bool {
+		start, known := kin[m.PID]
+		return m.Pgrp == leader || m.Token == token || known && m.Start == start
 	})
 }
 
-// descend returns the living processes for which is holds and their living
+// Descend returns the living processes for which is holds and their living
 // descendants.
-func descend(all []member, is func(member) bool) []member {
+func Descend(all []Member, is func(Member) bool) []Member {
 	in := make(map[int]bool)
 	for again := true; again; {
 		again = false
 		for _, m := range all {
-			if !in[m.pid] && (is(m) || in[m.ppid]) {
-				in[m.pid] = true
+			if !in[m.PID] && (is(m) || in[m.PPID]) {
+				in[m.PID] = true
 				again = true
 			}
 		}
 	}
-	var found []member
+	var found []Member
 	for _, m := range all {
-		if in[m.pid] && !m.zombie {
+		if in[m.PID] && !m.Zombie {
 			found = append(found, m)
 		}
 	}

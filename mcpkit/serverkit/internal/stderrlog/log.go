@@ -1,8 +1,19 @@
-package serverkit
+// Package stderrlog keeps what a process writes to stderr: the last lines in
+// memory, and all of it, within bounds, in a rotated file. It never stops reading,
+// as a process that cannot write to stderr stands still, and it keeps nothing
+// before secrets are removed and control characters are made visible. It does not
+// know whose stderr it is.
+//
+//	log := stderrlog.New(stderrlog.Options{Path: stderrlog.Path(dir, name), Size: 5 << 20, Backups: 3, Logger: logger})
+//	log.Forget([]string{apiKey})
+//	log.Drain(pipe)
+//	last := log.Lines(10)
+package stderrlog
 
 import (
 	"bytes"
 	"fmt"
+	"log/slog"
 	"os"
 	"slices"
 	"strconv"
@@ -14,12 +25,14 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Bounds of what is kept of a server's stderr.
+// MaxLines is how many of the last lines are kept in memory.
+const MaxLines = 100
+
+// Bounds of what is kept.
 const (
 	tailLines = 20  // in Exit and signals
 	tailBytes = 512 // of one line there
 
-	ringLines  = 100
 	lineBytes  = 4 << 10       // of one line, as kept
 	rawBytes   = 2 * lineBytes // of one line, while it is collected
 	readBytes  = 4 << 10       // one read, normally
@@ -31,24 +44,32 @@ const (
 	fileAgain = 128 << 10 // bytes that must be free before a muted file hears again
 
 	// floodPause after each read in a flood bounds the work at 200 reads, or
-	// 13 MB, per second: the server waits that long in its write, no longer.
+	// 13 MB, per second: the process waits that long in its write, no longer.
 	floodPause = 5 * time.Millisecond
 )
 
 // floodBuffers lends the large buffer to the few that need it at a time.
 var floodBuffers = sync.Pool{New: func() any { return new([floodBytes]byte) }}
 
-// stderrLog keeps the end of what a server writes to stderr in memory and all
-// of it, within bounds, in a file. It outlives the processes of the server, so
-// a restart does not hide why the last one died. Nothing is kept before secrets
-// are removed and control characters are made visible.
-type stderrLog struct {
+// Options configures a Log.
+type Options struct {
+	Path    string // of the file; empty keeps none
+	Size    int64  // bytes of one file before it is rotated
+	Backups int    // rotated files kept
+	Logger  *slog.Logger
+	Redact  func(string) string // applied to each line after secrets are removed; may be nil
+	Now     func() time.Time    // nil means time.Now
+}
+
+// Log outlives the processes that write to it one after the other, so a restart
+// does not hide why the last one died. It is safe for concurrent use.
+type Log struct {
 	redact func(string) string
 	now    func() time.Time
 
 	mu       sync.Mutex
 	secrets  []string
-	ring     []string // at most ringLines; next is the oldest once it is full
+	ring     []string // at most MaxLines; next is the oldest once it is full
 	next     int
 	total    int    // lines that the ring has ever taken
 	partial  []byte // the line being collected, at most rawBytes
@@ -60,13 +81,21 @@ type stderrLog struct {
 	missed   int  // lines that the limit kept from the file
 }
 
-func newStderrLog(file *rotatedFile, redact func(string) string, now func() time.Time) *stderrLog {
-	return &stderrLog{redact: redact, now: now, file: file, limit: rate.NewLimiter(fileRate, fileBurst)}
+// New returns an empty log. Its file is made by the first write.
+func New(o Options) *Log {
+	l := &Log{redact: o.Redact, now: o.Now, limit: rate.NewLimiter(fileRate, fileBurst)}
+	if l.now == nil {
+		l.now = time.Now
+	}
+	if o.Path != "" {
+		l.file = &rotatedFile{path: o.Path, max: o.Size, backups: o.Backups, log: o.Logger}
+	}
+	return l
 }
 
-// forget sets the values that are removed from all later lines. A value of
+// Forget sets the values that are removed from all later lines. A value of
 // several lines is also removed line by line.
-func (l *stderrLog) forget(secrets []string) {
+func (l *Log) Forget(secrets []string) {
 	var all []string
 	for _, s := range secrets {
 		for _, part := range append(strings.Split(s, "\n"), s) {
@@ -82,9 +111,9 @@ func (l *stderrLog) forget(secrets []string) {
 	l.secrets = slices.Compact(all)
 }
 
-// drain reads r until its end or until it is closed. It never stops reading for
+// Drain reads r until its end or until it is closed. It never stops reading for
 // want of a place to put things.
-func (l *stderrLog) drain(r *os.File) {
+func (l *Log) Drain(r *os.File) {
 	var small [readBytes]byte
 	for {
 		n, err := r.Read(small[:])
@@ -93,14 +122,14 @@ func (l *stderrLog) drain(r *os.File) {
 			flood, err = l.drainFlood(r)
 		}
 		if err != nil {
-			l.end()
+			l.Flush()
 			return
 		}
 	}
 }
 
 // drainFlood reads a pipe full and looks at the end of it only.
-func (l *stderrLog) drainFlood(r *os.File) (flood bool, err error) {
+func (l *Log) drainFlood(r *os.File) (flood bool, err error) {
 	time.Sleep(floodPause)
 	buf := floodBuffers.Get().(*[floodBytes]byte)
 	defer floodBuffers.Put(buf)
@@ -115,7 +144,7 @@ func (l *stderrLog) drainFlood(r *os.File) (flood bool, err error) {
 
 // take splits b into lines and keeps them. It reports whether the file's limit
 // is exhausted.
-func (l *stderrLog) take(b []byte) (flood bool) {
+func (l *Log) take(b []byte) (flood bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var lines []string
@@ -137,16 +166,16 @@ func (l *stderrLog) take(b []byte) (flood bool) {
 }
 
 // skip passes over b, keeping only the count of its lines.
-func (l *stderrLog) skip(b []byte) {
+func (l *Log) skip(b []byte) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.missed += bytes.Count(b, []byte{'\n'})
 	l.partial, l.over, l.headless = l.partial[:0], 0, true
 }
 
-// end keeps the last line, which may lack its newline, and closes the file
+// Flush keeps the last line, which may lack its newline, and closes the file
 // until something is written to it again.
-func (l *stderrLog) end() {
+func (l *Log) Flush() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var lines []string
@@ -159,15 +188,15 @@ func (l *stderrLog) end() {
 	l.file.close()
 }
 
-// note writes a line of the kit's own to the file.
-func (l *stderrLog) note(format string, args ...any) {
+// Note writes a line of the caller's own to the file.
+func (l *Log) Note(format string, args ...any) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.file.write(fmt.Appendf(l.stamp(nil), "--- "+format+"\n", args...))
 }
 
 // finish appends the collected line to lines and begins a new one.
-func (l *stderrLog) finish(lines []string) []string {
+func (l *Log) finish(lines []string) []string {
 	if !l.headless {
 		lines = append(lines, l.clean(l.partial, l.over))
 	} else {
@@ -175,22 +204,22 @@ func (l *stderrLog) finish(lines []string) []string {
 	}
 	l.partial, l.over, l.headless = l.partial[:0], 0, false
 	if cap(l.partial) > 1<<10 {
-		l.partial = nil // an idle server should not hold what its longest line took
+		l.partial = nil // an idle process should not hold what its longest line took
 	}
 	return lines
 }
 
 // store puts finished lines into the ring and, as far as the limit lets it,
 // into the file.
-func (l *stderrLog) store(lines []string) {
+func (l *Log) store(lines []string) {
 	var out []byte
 	for _, line := range lines {
 		l.total++
-		if len(l.ring) < ringLines {
+		if len(l.ring) < MaxLines {
 			l.ring = append(l.ring, line)
 		} else {
 			l.ring[l.next] = line
-			l.next = (l.next + 1) % ringLines
+			l.next = (l.next + 1) % MaxLines
 		}
 		if !l.admit(len(line) + 1) {
 			l.missed++
@@ -205,14 +234,14 @@ func (l *stderrLog) store(lines []string) {
 // admit reports whether n more bytes are within the file's limit. Once they are
 // not, the file stays mute until a good part of the limit is free again, so that
 // a flood shows as passages and gaps and not as crumbs.
-func (l *stderrLog) admit(n int) bool {
+func (l *Log) admit(n int) bool {
 	now := l.now()
 	l.muted = l.muted && l.limit.TokensAt(now) < fileAgain || !l.limit.AllowN(now, n)
 	return !l.muted
 }
 
 // suppressed appends the note on lines that are missing from the file.
-func (l *stderrLog) suppressed(out []byte) []byte {
+func (l *Log) suppressed(out []byte) []byte {
 	if l.missed > 0 {
 		out = fmt.Appendf(l.stamp(out), "--- … %d lines suppressed\n", l.missed)
 		l.missed = 0
@@ -220,40 +249,47 @@ func (l *stderrLog) suppressed(out []byte) []byte {
 	return out
 }
 
-func (l *stderrLog) stamp(out []byte) []byte {
+func (l *Log) stamp(out []byte) []byte {
 	return append(l.now().UTC().AppendFormat(out, "2006-01-02T15:04:05.000Z"), ' ')
 }
 
-// mark returns the present place, for tail.
-func (l *stderrLog) mark() int {
+// Mark returns the present place, for tail.
+func (l *Log) Mark() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.total
 }
 
-// tail returns the last lines that came after mark, in a size fit for a signal.
-func (l *stderrLog) tail(mark int) []string {
-	lines := l.lines(min(tailLines, l.mark()-mark))
+// Tail returns the last lines that came after mark, in a size fit for a signal.
+func (l *Log) Tail(mark int) []string {
+	lines := l.Lines(min(tailLines, l.Mark()-mark))
 	for i, line := range lines {
 		lines[i] = clip(line, tailBytes)
 	}
 	return lines
 }
 
-// lines returns the last n lines, at most ringLines, oldest first, with the one being written.
-func (l *stderrLog) lines(n int) []string {
+// Lines returns the last n lines, at most MaxLines, oldest first, with the one being written.
+func (l *Log) Lines(n int) []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	all := append(slices.Clone(l.ring[l.next:]), l.ring[:l.next]...)
 	if len(l.partial) > 0 && !l.headless {
 		all = append(all, l.clean(l.partial, l.over+1))
 	}
-	return all[max(0, len(all)-min(max(0, n), ringLines)):]
+	return all[max(0, len(all)-min(max(0, n), MaxLines)):]
+}
+
+// Clean returns s as a line of it would be kept.
+func (l *Log) Clean(s string) string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.clean([]byte(s), 0)
 }
 
 // clean returns a line as it may be kept. A line that was cut, over bytes before
 // its end, may stop inside a secret: that beginning is removed too.
-func (l *stderrLog) clean(raw []byte, over int) string {
+func (l *Log) clean(raw []byte, over int) string {
 	s := strings.TrimSuffix(string(raw), "\r")
 	for _, secret := range l.secrets {
 		s = strings.ReplaceAll(s, secret, redacted)
@@ -282,7 +318,7 @@ func clip(s string, n int) string {
 const redacted = "[redacted]"
 
 // begun returns how many bytes at the end of s are the beginning of a secret.
-func (l *stderrLog) begun(s string) int {
+func (l *Log) begun(s string) int {
 	longest := 0
 	for _, secret := range l.secrets {
 		for n := min(len(secret)-1, len(s)); n > longest; n-- {

@@ -1,0 +1,114 @@
+package serverkit
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/aurorabot-dev/platform/mcpkit/fault"
+	"github.com/aurorabot-dev/platform/mcpkit/signal"
+	"golang.org/x/sys/unix"
+)
+
+// quoteLines of stderr end the sentence about a failed start.
+const quoteLines = 3
+
+// ending is how an instance ended.
+type ending struct {
+	told    bool // it was told to end
+	pid     int
+	exit    Exit
+	healthy time.Duration // for how long it was ready
+	err     error         // of Attach or the session
+}
+
+func (e ending) lifecycle(crashes int, reason string) *signal.Lifecycle {
+	return &signal.Lifecycle{
+		PID: e.pid, Attempt: crashes, Cause: e.exit.Cause, Reason: reason,
+		ExitCode: e.exit.Code, ExitSignal: e.exit.Signal, Stderr: e.exit.Stderr,
+		UptimeMS: e.exit.Uptime.Milliseconds(),
+	}
+}
+
+// toldFault is what calls in flight fail with when next replaces a want.
+func toldFault(name string, next want) *fault.Error {
+	if next.up {
+		return fault.New(fault.ServerRestarted, "server %s is being restarted: %s", name, asked[next.cause]).Retry().Unknown()
+	}
+	return fault.New(fault.ServerStopped, "server %s is being stopped: %s", name, asked[next.cause]).Unknown()
+}
+
+// exit says how an instance ended.
+func (s *server) exit(cause string, e ending, state *os.ProcessState, p *process, ready bool, limit time.Duration, tail []string) Exit {
+	x := Exit{Cause: cause, Stderr: tail, Time: s.kit.now()}
+	x.Uptime = x.Time.Sub(p.spawned)
+	how := "its exit is unknown"
+	if state != nil {
+		if status, ok := state.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+			x.Signal = unix.SignalName(status.Signal())
+			how = "ended by " + x.Signal
+		} else {
+			code := state.ExitCode()
+			x.Code = &code
+			how = fmt.Sprintf("exited with code %d", code)
+		}
+	}
+	switch cause {
+	case causeExit:
+		if x.Signal != "" {
+			x.Cause = causeSignal
+		}
+		x.Reason = how
+		if !ready {
+			x.Reason += " before it was ready"
+		}
+	case causeStartTimeout:
+		x.Reason = fmt.Sprintf("was not ready within %v", limit)
+	case causeHung, causeProtocol:
+		x.Reason = "the session ended"
+		if !ready {
+			x.Reason = "could not be initialized"
+		}
+		if e.err != nil {
+			x.Reason += ": " + e.err.Error()
+		}
+	default:
+		x.Reason = asked[cause]
+	}
+	if !e.told && !ready {
+		if len(tail) == 0 {
+			x.Reason += "; it wrote nothing to stderr"
+		} else {
+			x.Reason += "; stderr ends: " + strings.Join(tail[max(0, len(tail)-quoteLines):], " | ")
+		}
+	}
+	return x
+}
+
+// levels at which signals are logged; the rest is Info.
+var levels = map[signal.Kind]slog.Level{
+	signal.ServerCrashed:           slog.LevelWarn,
+	signal.ServerPermanentlyFailed: slog.LevelError,
+}
+
+// emit tells the sink, and the log, what happened.
+func (s *server) emit(kind signal.Kind, l *signal.Lifecycle) {
+	what := strings.ReplaceAll(strings.TrimPrefix(string(kind), "lifecycle."), "_", " ")
+	summary := s.name + " " + what
+	if l.Reason != "" {
+		summary += ": " + l.Reason
+	}
+	s.log.Log(context.Background(), levels[kind], "server "+what, "pid", l.PID, "cause", l.Cause, "reason", l.Reason)
+	s.mu.Lock()
+	instance := fmt.Sprint(s.st.Starts)
+	s.mu.Unlock()
+	if !s.kit.emitter.emit(signal.Signal{
+		Kind: kind, Server: s.name, Instance: instance, Time: s.kit.now(), Summary: summary, Data: l,
+	}, s.kit.hurry) {
+		s.log.Error("a lifecycle signal was dropped: the sink takes none and there is no time", "kind", string(kind))
+	}
+}

@@ -1,0 +1,81 @@
+// Package proc knows processes as the operating system does: it forks them so
+// that they die with this process, finds their descendants, and keeps a guard that
+// ends these if this process is killed. It knows nothing of servers and sessions.
+//
+//	forks := proc.NewForks()
+//	guard := proc.NewGuard(prefix, "", forks, log)
+//	cmd.Env = append(cmd.Env, proc.TokenVar+"="+prefix+"1")
+//	err := forks.Start(cmd)
+//	guard.Add(cmd.Process.Pid)
+//	…
+//	proc.AwaitExit(cmd)
+//	for _, m := range proc.NewTree(prefix).Family(cmd.Process.Pid, prefix+"1", nil) {
+//		m.Signal(syscall.SIGKILL)
+//	}
+//	guard.Del(cmd.Process.Pid)
+//	forks.Reap(cmd)
+package proc
+
+import (
+	"os/exec"
+	"runtime"
+)
+
+// TokenVar is the environment variable that marks descendants. The values of one
+// program run share a prefix, which is random.
+const TokenVar = "AURORA_INSTANCE"
+
+// Forks starts and reaps all children on one operating system thread that lives
+// until Stop. The kernel's parent-death signal follows the thread that forked,
+// not the process, and the runtime ends threads as it likes. That one thread
+// does both also means that on it every child is either known or not ours.
+type Forks struct {
+	jobs    chan func()
+	stopped chan struct{}
+	known   map[int]bool // children not yet reaped; belongs to the thread
+}
+
+// NewForks starts the thread.
+func NewForks() *Forks {
+	f := &Forks{jobs: make(chan func()), stopped: make(chan struct{}), known: make(map[int]bool)}
+	go func() {
+		defer close(f.stopped)
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		for job := range f.jobs {
+			job()
+		}
+	}()
+	return f
+}
+
+// do runs job on the thread and returns when it has run.
+func (f *Forks) do(job func()) {
+	done := make(chan struct{})
+	f.jobs <- func() { defer close(done); job() }
+	<-done
+}
+
+// Start starts cmd.
+func (f *Forks) Start(cmd *exec.Cmd) (err error) {
+	f.do(func() {
+		if err = cmd.Start(); err == nil {
+			f.known[cmd.Process.Pid] = true
+		}
+	})
+	return err
+}
+
+// Reap waits for cmd, which must have ended already.
+func (f *Forks) Reap(cmd *exec.Cmd) {
+	f.do(func() {
+		cmd.Wait() // how it ended is in cmd.ProcessState
+		delete(f.known, cmd.Process.Pid)
+	})
+}
+
+// Stop ends the thread's loop. Nothing may follow.
+func (f *Forks) Stop() {
+	close(f.jobs)
+	<-f.stopped
+}
