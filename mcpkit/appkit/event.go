@@ -85,6 +85,9 @@ func (a *App) Emit(ctx context.Context, e Event) error {
 		if m.Data, err = marshal(e.Data); err != nil {
 			return fmt.Errorf("emitting %s: encoding its data: %w", e.Type, err)
 		}
+		if string(m.Data) == "null" { // such as a nil map: none, too
+			m.Data = nil
+		}
 	}
 	text, err := marshal(m)
 	if err != nil {

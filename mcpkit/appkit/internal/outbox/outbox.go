@@ -193,7 +193,10 @@ func (o *Outbox) Put(id string, params json.RawMessage, expire time.Time) error 
 	o.mu.Unlock()
 
 	// Concurrent Emits write side by side; their order is fixed already.
-	e.err = durable.WriteFile(filepath.Join(o.dir, e.file()), params)
+	path := filepath.Join(o.dir, e.file())
+	if e.err = durable.WriteFile(path, params); e.err != nil {
+		_ = os.Remove(path) // the file may be whole and only its folder not synced
+	}
 	close(e.written)
 
 	o.mu.Lock()
