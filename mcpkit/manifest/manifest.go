@@ -200,35 +200,6 @@ func (m *Manifest) resolve(path string) string {
 	return filepath.Join(m.Dir, path)
 }
 
-// basicEnv is what a program may need to run at all and what holds no secrets.
-var basicEnv = []string{
-	"HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "SSL_CERT_DIR",
-	"SSL_CERT_FILE", "TERM", "TMPDIR", "TZ", "USER", "XDG_CACHE_HOME", "XDG_RUNTIME_DIR",
-}
-
-// Environ is the whole environment of the server as sorted KEY=VALUE: the basic
-// variables of lookup (PATH, HOME, the locale and the like; never the rest of
-// the platform's own), then extra, then the manifest's env, the later winning.
-func (m *Manifest) Environ(lookup func(string) (string, bool), extra map[string]string) []string {
-	env := map[string]string{}
-	for _, k := range basicEnv {
-		if lookup == nil {
-			break
-		}
-		if v, ok := lookup(k); ok {
-			env[k] = v
-		}
-	}
-	maps.Copy(env, extra)
-	maps.Copy(env, m.MCP.Env)
-	out := make([]string, 0, len(env))
-	for k, v := range env {
-		out = append(out, k+"="+v)
-	}
-	slices.Sort(out)
-	return out
-}
-
 // SecretValues are the values that must not appear in logs, results and events:
 // those of the names in secrets, those of env and headers whose names say it
 // (API_TOKEN, Authorization), and a password in the URL. They are sorted and

@@ -255,14 +255,6 @@ mcp: {url: "https://me:pass-word@example.com/", headers: {Authorization: Bearer 
 	}
 }
 
-func TestAChildSeesTheBasicEnvironmentAndItsOwnOnly(t *testing.T) {
-	m := mustParse(t, "a.yaml", "package: a\ntype: mcp-server\nmcp: {command: x, env: {B: manifest, HOME: /elsewhere}}\n", nil)
-	got := m.Environ(env("PATH=/bin", "HOME=/root", "OPENAI_API_KEY=platform's"), map[string]string{"B": "extra", "C": "extra"})
-	if want := []string{"B=manifest", "C=extra", "HOME=/elsewhere", "PATH=/bin"}; !slices.Equal(got, want) {
-		t.Errorf("got %q, want %q", got, want)
-	}
-}
-
 func TestDriftComparesCommandsWithAndWithoutThePackage(t *testing.T) {
 	m := &Manifest{Package: "im.w", Commands: []Command{{Name: "get"}, {Name: "im.w.set"}, {Name: "gone"}}}
 	got := m.Drift([]string{"im.w.get", "set", "extra"})

@@ -1,0 +1,252 @@
+package daemon
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/aurorabot-dev/platform/cmd/platform/internal/control"
+	"github.com/aurorabot-dev/platform/mcpkit/catalog"
+	"github.com/aurorabot-dev/platform/mcpkit/fault"
+	"github.com/aurorabot-dev/platform/mcpkit/host"
+	"github.com/aurorabot-dev/platform/mcpkit/serverkit"
+)
+
+// Version says what runs.
+func (p *Platform) Version() control.Version { return BuildVersion() }
+
+// Status is the platform as a whole.
+func (p *Platform) Status() control.Status {
+	c := p.bridge.Counts()
+	st := control.Status{
+		Version: BuildVersion(), PID: os.Getpid(), StartedAt: p.started, Data: p.o.Data, Inbox: p.layout.Inbox(),
+		State: "ok", Problems: append([]string{}, p.problems...),
+		Events: control.Events{Accepted: c.Accepted, Duplicate: c.Duplicate, Rejected: c.Rejected, Expired: c.Expired, Waiting: c.Waiting},
+	}
+	if err := p.inbox.State().Err; err != nil {
+		st.State = "degraded"
+		st.Problems = append(st.Problems, "inbox: "+err.Error())
+	}
+	for _, f := range p.Faults() {
+		st.Problems = append(st.Problems, f.Error())
+	}
+	return st
+}
+
+// Servers is the state of each server by name.
+func (p *Platform) Servers() []control.Server {
+	now := time.Now()
+	p.mu.Lock()
+	manifests := p.manifests
+	p.mu.Unlock()
+	out := []control.Server{}
+	for _, s := range p.kit.Status() {
+		since := s.Since
+		v := control.Server{
+			Name: s.Name, Phase: string(s.Phase), PID: s.PID, Since: &since, UptimeMS: s.Uptime.Milliseconds(),
+			Restarts: max(s.Starts-1, 0), ProtocolVersion: s.Session.ProtocolVersion, ServerVersion: s.Session.ServerVersion,
+			Tools: s.Session.Tools, Command: s.Command, Dir: s.Dir, Log: s.LogPath,
+		}
+		if m := manifests[s.Name]; m != nil {
+			v.Alias, v.Title, v.Manifest = m.Alias, m.Name, m.Path
+		}
+		if s.Phase == serverkit.Ready {
+			v.StartMS = s.Since.Sub(now.Add(-s.Uptime)).Milliseconds()
+			if live := p.manager.Session(s.Name); live != nil {
+				if v.Problem = live.Info().Degraded; v.Problem != "" {
+					v.Phase = "degraded"
+				}
+			}
+		}
+		if e := s.LastExit; e != nil {
+			v.LastExit = &control.Exit{Cause: e.Cause, Reason: e.Reason, Code: e.Code, Signal: e.Signal, At: e.Time, Stderr: e.Stderr}
+			if s.Phase == serverkit.Failed || s.Phase == serverkit.Backoff {
+				v.Problem = e.Reason
+			}
+		}
+		out = append(out, v)
+	}
+	return out
+}
+
+// Act starts, stops or restarts a server.
+func (p *Platform) Act(ctx context.Context, name, action string) error {
+	name = p.serverName(name)
+	var err error
+	switch action {
+	case "start":
+		err = p.kit.Start(ctx, name)
+	case "stop":
+		err = p.kit.Stop(ctx, name)
+	case "restart":
+		err = p.kit.Restart(ctx, name)
+	}
+	if errors.Is(err, serverkit.ErrUnknownServer) {
+		return p.unknownServer(name)
+	}
+	return err
+}
+
+// serverName takes an alias for the server it stands for.
+func (p *Platform) serverName(name string) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if name != "" && p.manifests[name] == nil {
+		for pkg, m := range p.manifests {
+			if m.Alias == name {
+				return pkg
+			}
+		}
+	}
+	return name
+}
+
+func (p *Platform) unknownServer(name string) error {
+	f := fault.New(control.ServerNotFound, "there is no server %q", name)
+	for _, s := range p.kit.Status() {
+		f.Candidates = append(f.Candidates, s.Name)
+	}
+	return f
+}
+
+// Tools are the tool records, of one server or of all.
+func (p *Platform) Tools(server string) []control.Tool {
+	server = p.serverName(server)
+	table := p.host.Table()
+	out := []control.Tool{}
+	for _, t := range table.Tools() {
+		if server == "" || t.Source.Server == server {
+			out = append(out, control.Tool{Tool: t, ExportName: table.ExportName(t.ID())})
+		}
+	}
+	return out
+}
+
+// Export is the catalogue as function tools.
+func (p *Platform) Export(profile, server string) ([]byte, error) {
+	e, err := p.host.Export(profile, p.serverName(server))
+	if err != nil {
+		return nil, fault.New(control.UnknownProfile, "%v", err)
+	}
+	return e.JSON(), nil
+}
+
+// Call carries a call through the gate.
+func (p *Platform) Call(ctx context.Context, r control.CallRequest) (*control.CallResponse, error) {
+	res, err := p.host.Call(ctx, host.Call{
+		ID: r.ID, Name: r.Name, Arguments: r.Arguments, Entrance: r.Entrance,
+		Timeout: time.Duration(r.TimeoutMS) * time.Millisecond,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &control.CallResponse{
+		CallID: res.CallID, Server: res.Tool.Server, Tool: catalog.ID(res.Tool).Canonical(), IsError: res.IsError,
+		DurationMS: res.Duration.Milliseconds(), Result: json.RawMessage(res.Raw), Artifact: res.Artifact,
+	}, nil
+}
+
+// logPoll is how often a followed log is looked at.
+const logPoll = 200 * time.Millisecond
+
+// Logs reads a server's log file. A file that has become shorter was rotated and
+// is read from its beginning.
+func (p *Platform) Logs(ctx context.Context, server string, n int, follow bool, line func(string) error) error {
+	name := p.serverName(server)
+	var path string
+	for _, s := range p.kit.Status() {
+		if s.Name == name {
+			path = s.LogPath
+		}
+	}
+	if path == "" {
+		return p.unknownServer(server)
+	}
+	last, offset, err := tail(path, n)
+	if err != nil {
+		return fmt.Errorf("reading the log of %s: %w", name, err)
+	}
+	for _, l := range last {
+		if err := line(l); err != nil {
+			return err
+		}
+	}
+	tick := time.NewTicker(logPoll)
+	defer tick.Stop()
+	for follow {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		if offset, err = readOn(path, offset, line); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// tail returns the last n lines of a file and where it ended. A file that is
+// not there yet is empty.
+func tail(path string, n int) (lines []string, end int64, err error) {
+	f, err := os.Open(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, 0, nil
+	}
+	if err != nil {
+		return nil, 0, err
+	}
+	defer f.Close()
+	r := bufio.NewReader(f)
+	for {
+		l, err := r.ReadString('\n')
+		if err != nil && !errors.Is(err, io.EOF) {
+			return nil, 0, err
+		}
+		if errors.Is(err, io.EOF) {
+			return lines[max(0, len(lines)-n):], end, nil // a line without its end comes with the next read
+		}
+		end += int64(len(l))
+		if lines = append(lines, l[:len(l)-1]); len(lines) > 2*n+100 {
+			lines = append(lines[:0], lines[len(lines)-n:]...)
+		}
+	}
+}
+
+// readOn passes on the whole lines after offset and returns where they end.
+func readOn(path string, offset int64, line func(string) error) (int64, error) {
+	f, err := os.Open(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return 0, nil
+	}
+	if err != nil {
+		return offset, err
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err != nil {
+		return offset, err
+	} else if info.Size() < offset {
+		offset = 0 // the log was rotated
+	}
+	if _, err := f.Seek(offset, io.SeekStart); err != nil {
+		return offset, err
+	}
+	for r := bufio.NewReader(f); ; {
+		l, err := r.ReadString('\n')
+		if errors.Is(err, io.EOF) {
+			return offset, nil
+		}
+		if err != nil {
+			return offset, err
+		}
+		if err := line(l[:len(l)-1]); err != nil {
+			return offset, err
+		}
+		offset += int64(len(l))
+	}
+}

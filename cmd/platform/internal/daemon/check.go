@@ -1,0 +1,182 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/aurorabot-dev/platform/mcpkit/client"
+	"github.com/aurorabot-dev/platform/mcpkit/manifest"
+	"github.com/aurorabot-dev/platform/mcpkit/serverkit"
+)
+
+// Checked is what a check found. Its JSON is stable.
+type Checked struct {
+	Servers  []CheckedServer `json:"servers"`
+	Faults   []CheckedFault  `json:"faults"`
+	Warnings []CheckedFault  `json:"warnings,omitempty"`
+}
+
+// CheckedServer is one server as it would be started.
+type CheckedServer struct {
+	Name      string   `json:"name"`
+	Manifest  string   `json:"manifest"`
+	Disabled  bool     `json:"disabled,omitempty"`
+	Transport string   `json:"transport"`
+	Command   []string `json:"command,omitempty"` // effective; the program as an absolute path
+	Dir       string   `json:"dir,omitempty"`
+	Path      string   `json:"path,omitempty"` // PATH of the server
+	Problem   string   `json:"problem,omitempty"`
+
+	// With --live only.
+	Live            bool     `json:"live,omitempty"`
+	ProtocolVersion string   `json:"protocol_version,omitempty"`
+	Tools           []string `json:"tools,omitempty"`
+	Missing         []string `json:"missing,omitempty"`    // in commands, not in tools/list
+	Undeclared      []string `json:"undeclared,omitempty"` // in tools/list, not in commands
+}
+
+// CheckedFault is a fault or a warning with its place.
+type CheckedFault struct {
+	File    string `json:"file,omitempty"`
+	Line    int    `json:"line,omitempty"`
+	Column  int    `json:"column,omitempty"`
+	Key     string `json:"key,omitempty"`
+	Message string `json:"message"`
+	Hint    string `json:"hint,omitempty"`
+}
+
+// OK reports whether nothing was found.
+func (c *Checked) OK() bool {
+	return len(c.Faults) == 0 && !slices.ContainsFunc(c.Servers, func(s CheckedServer) bool {
+		return s.Problem != "" || len(s.Missing) > 0 || len(s.Undeclared) > 0
+	})
+}
+
+// Check reads the manifests and says how each server would be started. If live,
+// it also starts each in a throw-away folder and compares its tools with the
+// manifest's commands.
+func Check(ctx context.Context, o Options, live bool, log *slog.Logger) (*Checked, error) {
+	var err error
+	if o.Data, err = filepath.Abs(o.Data); err != nil {
+		return nil, fmt.Errorf("finding the data folder: %w", err)
+	}
+	found, err := manifest.Load(o.sources())
+	out := &Checked{Servers: []CheckedServer{}, Faults: []CheckedFault{}}
+	for _, f := range split(err) {
+		out.Faults = append(out.Faults, checkedFault(f))
+	}
+	exeDir := ""
+	if exe, err := os.Executable(); err == nil {
+		exeDir = filepath.Dir(exe)
+	}
+	for _, m := range found {
+		for _, w := range m.Warnings {
+			out.Warnings = append(out.Warnings, checkedFault(w))
+		}
+		s := CheckedServer{Name: m.Package, Manifest: m.Path, Disabled: m.Disabled, Transport: m.MCP.Transport}
+		if m.MCP.Transport == manifest.Stdio {
+			spec := makeSpec(m, filepath.Join(o.Data, "apps", m.Package))
+			s.Command, s.Dir = spec.Command, spec.Dir
+			for _, kv := range spec.Env {
+				if v, ok := strings.CutPrefix(kv, "PATH="); ok {
+					s.Path = v
+				}
+			}
+			program, err := serverkit.ResolveCommand(spec.Command[0], spec.Dir, s.Path, exeDir)
+			if err == nil {
+				s.Command = append([]string{program}, spec.Command[1:]...)
+			} else if !m.Disabled {
+				s.Problem = err.Error()
+			}
+			if info, err := os.Stat(spec.Dir); s.Problem == "" && !m.Disabled && m.MCP.Cwd != "" && (err != nil || !info.IsDir()) {
+				s.Problem = fmt.Sprintf("the working directory %s is not a folder", spec.Dir)
+			}
+		}
+		out.Servers = append(out.Servers, s)
+	}
+	slices.SortFunc(out.Servers, func(a, b CheckedServer) int { return strings.Compare(a.Name, b.Name) })
+	if live {
+		return out, checkLive(ctx, o, found, out, log)
+	}
+	return out, nil
+}
+
+func checkedFault(err error) CheckedFault {
+	var f *manifest.Fault
+	if errors.As(err, &f) {
+		return CheckedFault{f.File, f.Line, f.Column, f.Key, f.Message, f.Hint}
+	}
+	return CheckedFault{Message: err.Error()}
+}
+
+// checkLive starts every enabled server once, without restarts.
+func checkLive(ctx context.Context, o Options, found []*manifest.Manifest, out *Checked, log *slog.Logger) (err error) {
+	scratch, err := os.MkdirTemp("", "platform-check-")
+	if err != nil {
+		return fmt.Errorf("making a folder for the check: %w", err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(scratch)) }()
+	p := &Platform{o: o, log: log, layout: Layout{scratch}, manifests: make(map[string]*manifest.Manifest)}
+	if p.manager, err = client.New(client.Options{Logger: log, Name: "aurora-platform", Version: version}); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, p.manager.Close(context.WithoutCancel(ctx))) }()
+	if p.kit, err = serverkit.New(serverkit.Options{Attach: p.attach, Logger: log, LogDir: p.layout.Logs()}); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, p.kit.Shutdown(context.WithoutCancel(ctx))) }()
+
+	var specs []serverkit.Spec
+	for _, m := range found {
+		if m.Disabled || m.MCP.Transport != manifest.Stdio {
+			continue
+		}
+		spec, err := p.spec(m)
+		if err != nil {
+			return err
+		}
+		spec.Restart = serverkit.RestartPolicy{Never: true}
+		p.manifests[m.Package] = m
+		specs = append(specs, spec)
+	}
+	p.kit.Apply(specs)
+	if err := p.kit.Wait(ctx); err != nil {
+		return err
+	}
+	status := make(map[string]serverkit.Status)
+	for _, s := range p.kit.Status() {
+		status[s.Name] = s
+	}
+	tools := make(map[string][]string)
+	for _, t := range p.manager.Tools().Tools {
+		tools[t.Source.Server] = append(tools[t.Source.Server], t.Source.OriginalName)
+	}
+	for i := range out.Servers {
+		s := &out.Servers[i]
+		m := p.manifests[s.Name]
+		if m == nil {
+			continue
+		}
+		st := status[s.Name]
+		if st.Phase != serverkit.Ready {
+			if s.Problem = "it did not start"; st.LastExit != nil {
+				s.Problem = st.LastExit.Reason
+			}
+			continue
+		}
+		s.Live, s.ProtocolVersion, s.Tools = true, st.Session.ProtocolVersion, tools[s.Name]
+		if live := p.manager.Session(s.Name); live != nil && live.Info().Degraded != "" {
+			s.Problem = live.Info().Degraded
+			continue
+		}
+		drift := m.Drift(s.Tools)
+		s.Missing, s.Undeclared = drift.Missing, drift.Undeclared
+	}
+	return nil
+}

@@ -1,0 +1,283 @@
+package daemon
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/go-multierror"
+
+	"github.com/aurorabot-dev/platform/bridge"
+	"github.com/aurorabot-dev/platform/bridge/inbox"
+	"github.com/aurorabot-dev/platform/bridge/journal"
+	"github.com/aurorabot-dev/platform/cmd/platform/internal/control"
+	"github.com/aurorabot-dev/platform/mcpkit/artifact"
+	"github.com/aurorabot-dev/platform/mcpkit/client"
+	"github.com/aurorabot-dev/platform/mcpkit/host"
+	"github.com/aurorabot-dev/platform/mcpkit/manifest"
+	"github.com/aurorabot-dev/platform/mcpkit/redact"
+	"github.com/aurorabot-dev/platform/mcpkit/serverkit"
+	"github.com/aurorabot-dev/platform/mcpkit/signal"
+)
+
+// Hooks let whoever starts a platform watch it. All are optional and must not block.
+type Hooks struct {
+	// Up is called once, when the API answers and the servers are being started.
+	Up func(p *Platform, faults []error)
+	// Settled is called once, when every server is ready or has failed to start.
+	Settled func(p *Platform)
+	// Signal sees everything that is observed, as the bridge does.
+	Signal func(signal.Signal)
+	// Reload makes the platform read its manifests again.
+	Reload <-chan os.Signal
+}
+
+// Platform is a running platform. It is the control API's Backend.
+type Platform struct {
+	o       Options
+	log     *slog.Logger
+	layout  Layout
+	socket  string
+	started time.Time
+
+	redactor  *redact.Redactor
+	artifacts *artifact.Store
+	inbox     *inbox.Inbox
+	bridge    *bridge.Bridge
+	manager   *client.Manager
+	kit       *serverkit.Kit
+	host      *host.Host
+	problems  []string // found at start
+
+	mu        sync.Mutex
+	manifests map[string]*manifest.Manifest // by package, as they run
+	faults    []error                       // of the last load
+}
+
+// Run runs a platform until ctx ends, then takes it down within the shutdown
+// bound. It returns nil after a clean end.
+func Run(ctx context.Context, o Options, log *slog.Logger, hooks Hooks) (err error) {
+	if err := o.Validate(); err != nil {
+		return err
+	}
+	if o.Data, err = filepath.Abs(o.Data); err != nil {
+		return fmt.Errorf("finding the data folder: %w", err)
+	}
+	p := &Platform{o: o, layout: Layout{o.Data}, started: time.Now(), manifests: make(map[string]*manifest.Manifest)}
+	p.redactor = redact.New(nil)
+	p.log = slog.New(p.redactor.Handler(log.Handler()))
+	down := &teardown{log: p.log}
+	defer func() { err = errors.Join(err, down.run(context.WithoutCancel(ctx), o.shutdown())) }()
+
+	if p.problems, err = p.layout.Make(); err != nil {
+		return err
+	}
+	unlock, err := p.layout.lock()
+	if err != nil {
+		return err
+	}
+	down.add("lock", func(context.Context) error { unlock(); return nil })
+
+	if p.artifacts, err = artifact.Open(p.layout.Artifacts(), artifact.Options{}); err != nil {
+		return err
+	}
+	if p.inbox, err = inbox.Open(inbox.Options{
+		Dir: p.layout.Inbox(), Journal: journal.Options{Dir: p.layout.Journal()}, Logger: p.log,
+	}); err != nil {
+		return err
+	}
+	down.add("inbox", func(context.Context) error { return p.inbox.Close() })
+	p.problems = append(p.problems, p.inbox.Problems()...)
+	for _, problem := range p.problems {
+		p.log.Warn("data folder", "problem", problem)
+	}
+
+	store := artifactStore{p.artifacts}
+	p.bridge = bridge.New(bridge.Options{
+		Bus: p.inbox, Logger: p.log, Store: store, Routes: o.routes(),
+		Redact: p.redactJSON, RedactText: p.redactText,
+	})
+	down.add("bridge", p.bridge.Close)
+	sink := tee(p.bridge, hooks.Signal)
+
+	eras, err := client.OpenEras(filepath.Join(p.layout.State(), "eras.json"))
+	if err != nil {
+		p.log.Warn("what was known of the servers' protocol eras is lost", "error", err)
+		eras = client.NewEras()
+	}
+	if p.manager, err = client.New(client.Options{
+		Sink: sink, Logger: p.log, Eras: eras, Name: "aurora-platform", Version: version,
+	}); err != nil {
+		return err
+	}
+	down.add("sessions", p.manager.Close)
+	if p.kit, err = serverkit.New(serverkit.Options{
+		Attach: p.attach, Sink: sink, Logger: p.log, LogDir: p.layout.Logs(),
+		Redact: p.redactText, AdoptOrphans: true, SpawnsPerMinute: o.SpawnsPerMinute,
+	}); err != nil {
+		return err
+	}
+	down.add("servers", p.kit.Shutdown)
+	p.host = host.New(host.Options{
+		Client: p.manager, Sink: sink, Logger: p.log, Prefix: o.Tool.Prefix, Profile: o.Tool.Profile,
+		Redact: p.redactJSON, Store: store, MaxPreview: o.Call.MaxPreview, MaxResult: o.Call.MaxResult,
+	})
+
+	if err := p.openAPI(ctx, down); err != nil {
+		return err
+	}
+	p.watch(ctx, hooks.Reload, down)
+	p.Reload()
+	p.log.Info("platform is up", "data", o.Data, "socket", p.socket, "servers", len(p.manifests))
+	if hooks.Up != nil {
+		hooks.Up(p, p.Faults())
+	}
+	settled, stop := context.WithCancel(ctx)
+	down.add("settling", func(context.Context) error { stop(); return nil })
+	if hooks.Settled != nil {
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			if p.kit.Wait(settled) == nil {
+				hooks.Settled(p)
+			}
+		}()
+		down.add("settled", func(context.Context) error { stop(); <-done; return nil })
+	}
+	<-ctx.Done()
+	p.log.Info("shutting down", "bound", o.shutdown())
+	return nil
+}
+
+// openAPI answers the local API from here on.
+func (p *Platform) openAPI(ctx context.Context, down *teardown) error {
+	path, moved, err := control.SocketPath(p.o.Data)
+	if err != nil {
+		return err
+	}
+	l, err := control.Listen(path)
+	if err != nil {
+		return err
+	}
+	if err := control.Remember(p.o.Data, path); err != nil {
+		l.Close()
+		return fmt.Errorf("noting where the socket is: %w", err)
+	}
+	if moved {
+		p.log.Warn("the data folder's path is too long for a socket; it is elsewhere", "socket", path)
+	}
+	p.socket = path
+	apiCtx, stop := context.WithCancel(context.WithoutCancel(ctx))
+	done := make(chan error, 1)
+	go func() { done <- control.Serve(apiCtx, l, p, p.log, 2*time.Second) }()
+	down.add("api", func(context.Context) error {
+		stop()
+		err := <-done
+		os.Remove(path)
+		return err
+	})
+	return nil
+}
+
+// attach opens a session over a fresh process's pipes.
+func (p *Platform) attach(ctx context.Context, in serverkit.Instance, pipes serverkit.Pipes) (serverkit.Session, error) {
+	p.mu.Lock()
+	m := p.manifests[in.Name]
+	p.mu.Unlock()
+	if m == nil {
+		return nil, fmt.Errorf("server %s was removed while it started", in.Name)
+	}
+	s, err := p.manager.Connect(ctx, client.Conn{
+		Server: in.Name, Alias: m.Alias, Instance: fmt.Sprint(in.Number), Crashes: in.Crashes,
+		Stdin: pipes.Stdin, Stdout: pipes.Stdout, Config: serverConfig(m),
+	})
+	if err != nil {
+		if errors.Is(err, client.ErrProbeKilled) {
+			return nil, fmt.Errorf("%w: %w", serverkit.ErrRespawn, err)
+		}
+		return nil, err
+	}
+	return session{s}, nil
+}
+
+// session is a client's session as the server kit sees it.
+type session struct{ *client.Session }
+
+func (s session) Err() error {
+	err := s.Session.Err()
+	if errors.Is(err, client.ErrHung) {
+		return fmt.Errorf("%w: %w", serverkit.ErrHung, err)
+	}
+	return err
+}
+
+func (s session) Info() serverkit.SessionInfo {
+	i := s.Session.Info()
+	return serverkit.SessionInfo{
+		ProtocolVersion: i.ProtocolVersion, ServerName: i.ServerName, ServerVersion: i.ServerVersion, Tools: i.Tools,
+	}
+}
+
+// artifactStore lets the bridge and the host keep what is large.
+type artifactStore struct{ s *artifact.Store }
+
+func (a artifactStore) Put(ctx context.Context, data []byte, mediaType string) (any, error) {
+	return a.s.Put(ctx, bytes.NewReader(data), mediaType)
+}
+
+func (p *Platform) redactJSON(b []byte) []byte {
+	out, _ := p.redactor.JSON(b)
+	return out
+}
+
+func (p *Platform) redactText(s string) string {
+	out, _ := p.redactor.String(s)
+	return out
+}
+
+// tee shows every signal to see before it goes on to next.
+func tee(next signal.Sink, see func(signal.Signal)) signal.Sink {
+	if see == nil {
+		return next
+	}
+	return signal.SinkFunc(func(ctx context.Context, s signal.Signal) error {
+		see(s)
+		return next.Observe(ctx, s)
+	})
+}
+
+// teardown takes down in reverse order what was set up.
+type teardown struct {
+	log   *slog.Logger
+	steps []step
+}
+
+type step struct {
+	name string
+	do   func(context.Context) error
+}
+
+func (t *teardown) add(name string, do func(context.Context) error) {
+	t.steps = append(t.steps, step{name, do})
+}
+
+// run does all steps, also after one failed, within the bound altogether.
+func (t *teardown) run(ctx context.Context, bound time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, bound)
+	defer cancel()
+	var faults *multierror.Error
+	for i := len(t.steps) - 1; i >= 0; i-- {
+		begun := time.Now()
+		if err := t.steps[i].do(ctx); err != nil {
+			faults = multierror.Append(faults, fmt.Errorf("closing %s: %w", t.steps[i].name, err))
+		}
+		t.log.Debug("closed", "part", t.steps[i].name, "took", time.Since(begun))
+	}
+	return faults.ErrorOrNil()
+}

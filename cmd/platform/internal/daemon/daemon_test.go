@@ -1,0 +1,458 @@
+package daemon
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/aurorabot-dev/platform/amp"
+	"github.com/aurorabot-dev/platform/bridge/inbox/queue"
+	"github.com/aurorabot-dev/platform/cmd/platform/internal/control"
+	"github.com/aurorabot-dev/platform/mcpkit/fakeserver"
+	"github.com/aurorabot-dev/platform/mcpkit/fault"
+	"github.com/aurorabot-dev/platform/mcpkit/serverkit"
+)
+
+func TestMain(m *testing.M) {
+	serverkit.RunGuardIfAsked()
+	fakeserver.RunIfAsked()
+	goleak.VerifyTestMain(m)
+}
+
+// running is a platform that runs in this process on fake servers.
+type running struct {
+	*Platform
+	t    *testing.T
+	data string
+	dir  string
+	stop context.CancelFunc
+	done chan error
+}
+
+// fake is the manifest of a fake server. More is added to its mcp section.
+func fake(name, mode, more string) string {
+	argv, _ := fakeserver.Command(mode)
+	return fmt.Sprintf(`package: %s
+type: mcp-server
+mcp:
+  command: [%q]
+  env: {AURORA_FAKE_SERVER: %s}
+  health_timeout: 30
+  stop: {close_wait: "300ms", term_wait: "300ms"}
+%s`, name, argv[0], mode, more)
+}
+
+const quickRestarts = "  restart: {backoff_seconds: \"10ms\", max_backoff_seconds: \"50ms\"}\n"
+
+// launch runs a platform on manifests, given by file name.
+func launch(t *testing.T, manifests map[string]string) *running {
+	t.Helper()
+	r := &running{t: t, data: filepath.Join(t.TempDir(), "data"), dir: t.TempDir()}
+	for name, text := range manifests {
+		r.write(name, text)
+	}
+	r.start()
+	return r
+}
+
+func (r *running) write(name, text string) {
+	r.t.Helper()
+	tmp := filepath.Join(r.dir, "."+name)
+	if err := os.WriteFile(tmp, []byte(text), 0o600); err != nil {
+		r.t.Fatal(err)
+	}
+	if err := os.Rename(tmp, filepath.Join(r.dir, name)); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+func (r *running) start() {
+	r.t.Helper()
+	o := Defaults()
+	o.Data, o.Manifests = r.data, []string{r.dir}
+	ctx, stop := context.WithCancel(context.Background())
+	up := make(chan *Platform, 1)
+	r.stop, r.done = stop, make(chan error, 1)
+	log := slog.New(slog.NewTextHandler(testLog{r.t}, &slog.HandlerOptions{Level: slog.LevelInfo}))
+	go func() {
+		r.done <- Run(ctx, o, log, Hooks{Up: func(p *Platform, _ []error) { up <- p }})
+	}()
+	select {
+	case r.Platform = <-up:
+	case err := <-r.done:
+		r.t.Fatalf("the platform did not come up: %v", err)
+	}
+	r.t.Cleanup(r.end)
+}
+
+// end takes the platform down, once.
+func (r *running) end() {
+	r.stop()
+	if r.done == nil {
+		return
+	}
+	if err := <-r.done; err != nil {
+		r.t.Errorf("the platform ended with: %v", err)
+	}
+	r.done = nil
+}
+
+// testLog writes log lines to a test that is not over.
+type testLog struct{ t *testing.T }
+
+func (l testLog) Write(b []byte) (int, error) {
+	line := strings.TrimRight(string(b), "\n")
+	l.t.Log(line[:min(len(line), 400)])
+	return len(b), nil
+}
+
+// until polls a condition.
+func (r *running) until(what string, cond func() (bool, any)) {
+	r.t.Helper()
+	deadline := time.Now().Add(60 * time.Second)
+	for {
+		ok, last := cond()
+		if ok {
+			return
+		}
+		if time.Now().After(deadline) {
+			r.t.Fatalf("%s did not come; last: %v", what, last)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+func (r *running) server(name string) control.Server {
+	for _, s := range r.Servers() {
+		if s.Name == name {
+			return s
+		}
+	}
+	return control.Server{}
+}
+
+func (r *running) phase(name, want string) {
+	r.t.Helper()
+	r.until(name+" being "+want, func() (bool, any) {
+		s := r.server(name)
+		return s.Phase == want, s
+	})
+}
+
+// call calls a tool with a message and returns the first text of the result.
+func (r *running) call(tool, message string) (string, error) {
+	args, _ := json.Marshal(map[string]string{"message": message})
+	res, err := r.Call(context.Background(), control.CallRequest{Name: tool, Arguments: args, TimeoutMS: 20_000})
+	if err != nil {
+		return "", err
+	}
+	var out struct{ Content []struct{ Text string } }
+	if err := json.Unmarshal(res.Result, &out); err != nil || len(out.Content) == 0 {
+		return "", fmt.Errorf("the result is %s", res.Result)
+	}
+	return out.Content[0].Text, nil
+}
+
+// events are the envelopes of a server in pending/, in the order of publication.
+func (r *running) events(app string) []*amp.Envelope {
+	r.t.Helper()
+	entries, err := queue.Dir(filepath.Join(r.data, "kernel/inbox")).List(queue.Filter{}, queue.Page{Size: 100_000})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	var out []*amp.Envelope
+	for _, e := range entries {
+		raw, err := os.ReadFile(filepath.Join(r.data, "kernel/inbox/pending", e.Name))
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		env, err := amp.Parse(raw)
+		if err != nil {
+			r.t.Fatalf("%s: %v", e.Name, err)
+		}
+		if env.Header.Source.App == app {
+			out = append(out, env)
+		}
+	}
+	return out
+}
+
+// has waits until a server has n events of a type, and returns them.
+func (r *running) has(app, typ string, n int) []*amp.Envelope {
+	r.t.Helper()
+	var found []*amp.Envelope
+	r.until(fmt.Sprintf("%d events %s of %s", n, typ, app), func() (bool, any) {
+		found = slices.DeleteFunc(r.events(app), func(e *amp.Envelope) bool { return e.Payload.Type != typ })
+		return len(found) >= n, len(found)
+	})
+	if len(found) != n {
+		r.t.Errorf("%s has %d events %s, want %d", app, len(found), typ, n)
+	}
+	return found
+}
+
+func field(t *testing.T, e *amp.Envelope, name string) any {
+	t.Helper()
+	var data map[string]any
+	if err := json.Unmarshal(e.Payload.Data, &data); err != nil {
+		t.Fatal(err)
+	}
+	return data[name]
+}
+
+// What happens with a server that knows nothing of AMP reaches the Brain: one
+// test for each row of the protocol's table of signals.
+
+func TestAServerThatComesUpIsLifecycleStarted(t *testing.T) {
+	r := launch(t, map[string]string{"s.yaml": fake("s", "echo", "")})
+	e := r.has("s", "lifecycle.started", 1)[0]
+	if e.Header.Method != amp.MethodLifecycle || e.Header.Source.Instance != "1" || field(t, e, "tools") != 2.0 {
+		t.Errorf("the event is %+v %s", e.Header, e.Payload.Data)
+	}
+}
+
+func TestAServerThatIsStoppedAndOneThatCrashesAreToldApart(t *testing.T) {
+	r := launch(t, map[string]string{"s.yaml": fake("s", "echo", ""), "c.yaml": fake("c", "crash-third", quickRestarts)})
+	r.phase("s", "ready")
+	r.phase("c", "ready")
+	if err := r.Act(t.Context(), "s", "stop"); err != nil {
+		t.Fatal(err)
+	}
+	r.has("s", "lifecycle.stopping", 1)
+	r.has("s", "lifecycle.stopped", 1)
+	for i := range 3 {
+		if _, err := r.call("c.echo", "x"); (err == nil) != (i < 2) {
+			t.Fatalf("call %d: %v", i+1, err)
+		}
+	}
+	crash := r.has("c", "lifecycle.crashed", 1)[0]
+	if field(t, crash, "exit_code") != 2.0 || field(t, crash, "cause") != "exit" {
+		t.Errorf("the crash is %s", crash.Payload.Data)
+	}
+	r.has("c", "lifecycle.restarting", 1)
+	failed := r.has("c", "tool.failed", 1)[0]
+	if field(t, failed, "error_code") != "server_crashed" || field(t, failed, "outcome") != "unknown" {
+		t.Errorf("the call's event is %s", failed.Payload.Data)
+	}
+	r.phase("c", "ready")
+	if got, err := r.call("c.echo", "again"); err != nil || got != "again" {
+		t.Errorf("after the restart: %q, %v", got, err)
+	}
+}
+
+func TestAServerThatCrashesAgainAndAgainIsGivenUpAndABystanderIsNot(t *testing.T) {
+	r := launch(t, map[string]string{"bad.yaml": fake("bad", "crash-start", quickRestarts), "good.yaml": fake("good", "echo", "")})
+	r.phase("bad", "failed")
+	r.has("bad", "lifecycle.crashed", 4)
+	r.has("bad", "lifecycle.restarting", 3)
+	gone := r.has("bad", "lifecycle.permanently_failed", 1)[0]
+	if !strings.Contains(gone.Payload.Summary+string(gone.Payload.Data), "configuration") {
+		t.Errorf("the event does not quote stderr: %s", gone.Payload.Data)
+	}
+	if got, err := r.call("good.echo", "here"); err != nil || got != "here" {
+		t.Errorf("the bystander: %q, %v", got, err)
+	}
+}
+
+func TestAChangedListIsCapabilityChanged(t *testing.T) {
+	r := launch(t, map[string]string{"s.yaml": fake("s", "rug-pull", ""), "r.yaml": fake("r", "resources", "")})
+	r.phase("s", "ready")
+	r.phase("r", "ready")
+	if _, err := r.call("s.echo", "x"); err != nil {
+		t.Fatal(err)
+	}
+	e := r.has("s", "capability.changed", 1)[0]
+	if field(t, e, "list") != "tools" || fmt.Sprint(field(t, e, "changed")) != "[echo]" || fmt.Sprint(field(t, e, "added")) != "[shell]" {
+		t.Errorf("the event is %s", e.Payload.Data)
+	}
+	if _, err := r.call("r.echo", "x"); err != nil {
+		t.Fatal(err)
+	}
+	if e := r.has("r", "capability.changed", 1)[0]; field(t, e, "list") != "resources" {
+		t.Errorf("the event is %s", e.Payload.Data)
+	}
+}
+
+func TestAToolsResultIsToolCompletedAndItsFailureToolFailed(t *testing.T) {
+	r := launch(t, map[string]string{"s.yaml": fake("s", "echo", "")})
+	r.phase("s", "ready")
+	if _, err := r.call("s.echo", "the answer"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Call(t.Context(), control.CallRequest{Name: "s.echo", Arguments: json.RawMessage(`{"message":1}`)}); err == nil {
+		t.Fatal("a wrong argument was accepted")
+	}
+	done := r.has("s", "tool.completed", 1)[0]
+	if done.Header.Method != amp.MethodToolResult || field(t, done, "preview") != "the answer" || done.Header.CorrelationID != field(t, done, "call_id") {
+		t.Errorf("the event is %+v %s", done.Header, done.Payload.Data)
+	}
+	if failed := r.has("s", "tool.failed", 1)[0]; field(t, failed, "error_code") != fault.InvalidArguments {
+		t.Errorf("the event is %s", failed.Payload.Data)
+	}
+}
+
+func TestAThirdPartysNotificationIsPassedOnUnderItsMethod(t *testing.T) {
+	r := launch(t, map[string]string{"s.yaml": fake("s", "third-party", "")})
+	e := r.has("s", "mcp.notification.custom.thing", 1)[0]
+	if e.Header.Method != amp.MethodNotification || field(t, e, "method") != "notifications/custom/thing" {
+		t.Errorf("the event is %+v %s", e.Header, e.Payload.Data)
+	}
+}
+
+func TestAppEventsArriveOnceAndInOrder(t *testing.T) {
+	r := launch(t, map[string]string{"v.yaml": fake("v", "aurora-valid", ""), "d.yaml": fake("d", "aurora-dup", "")})
+	for i, e := range r.has("v", "build.finished", 10) {
+		if field(t, e, "n") != float64(i) {
+			t.Errorf("event %d is %s", i, e.Payload.Data)
+		}
+	}
+	r.has("d", "t", 2)
+	r.until("102 duplicates and accepted", func() (bool, any) {
+		ev := r.Status().Events
+		return ev.Duplicate == 100, ev
+	})
+}
+
+func TestMalformedEventsAreKeptAndAnnouncedAndTheNextOneArrives(t *testing.T) {
+	r := launch(t, map[string]string{"s.yaml": fake("s", "aurora-malformed", "")})
+	var good int
+	r.until("the good event", func() (bool, any) {
+		good = 0
+		for _, e := range r.events("s") {
+			if e.Payload.Type == "t" {
+				good++
+			}
+		}
+		return good > 0 && r.Status().Events.Waiting == 0, good
+	})
+	ev := r.Status().Events
+	kept, err := filepath.Glob(filepath.Join(r.data, "kernel/inbox/rejected/*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ev.Rejected < 10 || int64(len(kept)) < ev.Rejected {
+		t.Errorf("%d were rejected, %d are kept", ev.Rejected, len(kept))
+	}
+	r.has("s", "mcp.error", int(ev.Rejected))
+}
+
+func TestAHugeEventBecomesAPreviewAndTheNextOneIsAsSent(t *testing.T) {
+	r := launch(t, map[string]string{"s.yaml": fake("s", "aurora-huge", "")})
+	events := r.has("s", "t", 2)
+	if field(t, events[0], "truncated") != true || field(t, events[0], "artifact") == nil || len(events[0].Payload.Data) > 10_000 {
+		t.Errorf("the large event is %.300s", events[0].Payload.Data)
+	}
+	if string(events[1].Payload.Data) != `{"blob":"h"}` {
+		t.Errorf("the small event is %s", events[1].Payload.Data)
+	}
+}
+
+func TestABurstOfEventsArrivesWholeAndInOrderWhileOthersAreQuick(t *testing.T) {
+	if testing.Short() {
+		t.Skip("30,000 files")
+	}
+	r := launch(t, map[string]string{"s.yaml": fake("s", "aurora-burst", ""), "good.yaml": fake("good", "echo", "")})
+	r.phase("good", "ready")
+	var wg sync.WaitGroup
+	ctx, cancel := context.WithCancel(t.Context())
+	wg.Go(func() {
+		for i := 0; ctx.Err() == nil; i++ {
+			if got, err := r.call("good.echo", "still here"); err != nil || got != "still here" {
+				t.Errorf("call %d beside the burst: %q, %v", i, got, err)
+				return
+			}
+		}
+	})
+	r.until("30,000 events", func() (bool, any) {
+		n := r.Status().Events.Accepted
+		return n >= 30_000 && r.Status().Events.Waiting == 0, n
+	})
+	cancel()
+	wg.Wait()
+	r.end()
+	events := slices.DeleteFunc(r.events("s"), func(e *amp.Envelope) bool { return e.Payload.Type != "tick" })
+	if len(events) != 30_000 {
+		t.Fatalf("%d events arrived", len(events))
+	}
+	for i, e := range events {
+		if field(t, e, "n") != float64(i) {
+			t.Fatalf("event %d is %s", i, e.Payload.Data)
+		}
+	}
+}
+
+// Manifests change while the platform runs.
+
+func TestManifestsComeAndGoWithoutTouchingOtherServers(t *testing.T) {
+	r := launch(t, map[string]string{"a.yaml": fake("a", "echo", ""), "b.yaml": fake("b", "echo", "")})
+	r.phase("a", "ready")
+	r.phase("b", "ready")
+	pid := r.server("a").PID
+
+	r.write("c.yaml", fake("c", "echo", ""))
+	r.phase("c", "ready")
+	r.write("b.yaml", fake("b", "echo", "")+"disabled: true\n")
+	r.phase("b", "disabled")
+	if _, err := r.call("b.echo", "x"); err == nil {
+		t.Error("a tool of a disabled server can be called")
+	}
+	if err := os.Remove(filepath.Join(r.dir, "c.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	r.phase("c", "")
+	r.write("a.yaml", "package: a\ntype: mcp-server\nmcp: {comand: [x]}\n")
+	r.until("the fault of a bad edit", func() (bool, any) { return len(r.Faults()) > 0, r.Faults() })
+	if s := r.server("a"); s.Phase != "ready" || s.PID != pid {
+		t.Errorf("a bad edit touched the running server: %+v", s)
+	}
+	r.write("a.yaml", fake("a", "echo", ""))
+	r.until("the faults' end", func() (bool, any) { return len(r.Faults()) == 0, r.Faults() })
+	if s := r.server("a"); s.PID != pid {
+		t.Errorf("a mended manifest restarted the server: %+v", s)
+	}
+}
+
+func TestASecondPlatformOnTheSameFolderIsRefused(t *testing.T) {
+	r := launch(t, map[string]string{"s.yaml": fake("s", "echo", "")})
+	o := Defaults()
+	o.Data, o.Manifests = r.data, []string{r.dir}
+	err := Run(t.Context(), o, slog.New(slog.DiscardHandler), Hooks{})
+	var running *RunningError
+	if !errors.As(err, &running) || running.PID != fmt.Sprint(os.Getpid()) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestAppEventsAreNotRepeatedAfterARestartOfThePlatform(t *testing.T) {
+	r := launch(t, map[string]string{"v.yaml": fake("v", "aurora-valid", "")})
+	r.has("v", "build.finished", 10)
+	r.end()
+	// The Brain takes what is there.
+	pending := filepath.Join(r.data, "kernel/inbox/pending")
+	files, err := filepath.Glob(filepath.Join(pending, "*.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		if err := os.Remove(f); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.start()
+	r.until("ten duplicates", func() (bool, any) {
+		ev := r.Status().Events
+		return ev.Duplicate == 10, ev
+	})
+	r.has("v", "build.finished", 0)
+}

@@ -1,0 +1,198 @@
+// Package daemon makes a running platform of its parts: options, wiring in one
+// function, reload and shutdown.
+package daemon
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"time"
+
+	"github.com/hashicorp/go-multierror"
+	"gopkg.in/yaml.v3"
+
+	"github.com/aurorabot-dev/platform/bridge/bus"
+	"github.com/aurorabot-dev/platform/cmd/platform/internal/control"
+	"github.com/aurorabot-dev/platform/mcpkit/client"
+)
+
+// version is set by the linker in releases.
+var version = "0.1.0-dev"
+
+// BuildVersion says what this binary is.
+func BuildVersion() control.Version {
+	v := control.Version{Version: version, Go: runtime.Version(), Protocols: newestFirst(client.ProtocolVersions)}
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, s := range info.Settings {
+			if s.Key == "vcs.revision" {
+				v.Commit = s.Value
+			}
+		}
+	}
+	return v
+}
+
+// Options are the platform's settings: defaults, then platform.yaml, then flags.
+type Options struct {
+	// Manifests are folders or files with manifests. Empty means the folder
+	// "manifests", or the built-in apps where that does not exist.
+	Manifests []string `yaml:"manifests"`
+	// Data is the data folder.
+	Data string `yaml:"data"`
+	Log  Log    `yaml:"log"`
+	Tool Tools  `yaml:"tools"`
+	Call Calls  `yaml:"calls"`
+	// Events routes event types, exact or as a prefix ending in ".*", to "inbox"
+	// or "journal".
+	Events map[string]string `yaml:"events"`
+	// SpawnsPerMinute bounds how many processes are started, all servers
+	// together, after the first start of each.
+	SpawnsPerMinute int `yaml:"spawns_per_minute"`
+	// ShutdownSeconds bounds a graceful end.
+	ShutdownSeconds int `yaml:"shutdown_seconds"`
+}
+
+// Log says how the platform logs to its standard error.
+type Log struct {
+	Format string `yaml:"format"` // text or json
+	Level  string `yaml:"level"`  // debug, info, warn or error
+}
+
+// Tools says how tools are offered to models.
+type Tools struct {
+	Prefix  string `yaml:"prefix"`  // leads every exported name; at most 8 of [A-Za-z0-9-]
+	Profile string `yaml:"profile"` // provider profile where a request names none
+}
+
+// Calls bounds tool calls.
+type Calls struct {
+	MaxPreview int `yaml:"max_preview"` // bytes of a result's text in an event
+	MaxResult  int `yaml:"max_result"`  // bytes above which a result is kept as an artifact
+}
+
+// Defaults are the settings of a platform without a configuration.
+func Defaults() Options {
+	return Options{
+		Data:            "data",
+		Log:             Log{Format: "text", Level: "info"},
+		Tool:            Tools{Prefix: "mcp", Profile: "openai"},
+		Call:            Calls{MaxPreview: 2000, MaxResult: 64 << 10},
+		SpawnsPerMinute: 120,
+		ShutdownSeconds: 15,
+	}
+}
+
+// DefaultConfig is the file that is read where no other is named.
+const DefaultConfig = "platform.yaml"
+
+// ReadConfig reads settings from path over o. An unknown key is an error with
+// its line. A missing file is one only if it was asked for.
+func (o *Options) ReadConfig(path string, asked bool) error {
+	raw, err := os.ReadFile(path)
+	if errors.Is(err, os.ErrNotExist) && !asked {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("reading the configuration: %w", err)
+	}
+	dec := yaml.NewDecoder(bytes.NewReader(raw))
+	dec.KnownFields(true)
+	if err := dec.Decode(o); err != nil && !errors.Is(err, io.EOF) {
+		return fmt.Errorf("reading the configuration %s: %w", path, err)
+	}
+	// Paths in the file are relative to the file, wherever the platform is
+	// started from.
+	dir := filepath.Dir(path)
+	for i, m := range o.Manifests {
+		o.Manifests[i] = under(dir, m)
+	}
+	o.Data = under(dir, o.Data)
+	return nil
+}
+
+func under(dir, path string) string {
+	if filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(dir, path)
+}
+
+var prefixForm = regexp.MustCompile(`^[A-Za-z0-9-]{1,8}$`)
+
+// Validate reports every setting that makes no sense.
+func (o *Options) Validate() error {
+	var faults *multierror.Error
+	add := func(format string, args ...any) { faults = multierror.Append(faults, fmt.Errorf(format, args...)) }
+	if o.Data == "" {
+		add("data: the data folder must be named")
+	}
+	if o.Log.Format != "text" && o.Log.Format != "json" {
+		add("log.format: %q is neither text nor json", o.Log.Format)
+	}
+	if _, err := o.Log.level(); err != nil {
+		add("log.level: %q is none of debug, info, warn, error", o.Log.Level)
+	}
+	if !prefixForm.MatchString(o.Tool.Prefix) {
+		add("tools.prefix: %q must be 1 to 8 letters, digits or dashes", o.Tool.Prefix)
+	}
+	if o.Call.MaxPreview < 0 || o.Call.MaxResult < 0 {
+		add("calls: limits must not be negative")
+	}
+	if o.SpawnsPerMinute < 1 {
+		add("spawns_per_minute: must be at least 1")
+	}
+	if o.ShutdownSeconds < 1 {
+		add("shutdown_seconds: must be at least 1")
+	}
+	for typ, route := range o.Events {
+		if route != "inbox" && route != "journal" {
+			add("events: %s goes to inbox or journal, not %q", typ, route)
+		}
+	}
+	return faults.ErrorOrNil()
+}
+
+func (l Log) level() (level slog.Level, err error) {
+	return level, level.UnmarshalText([]byte(l.Level))
+}
+
+// Logger makes the logger that l describes.
+func (l Log) Logger(w io.Writer) *slog.Logger {
+	level, err := l.level()
+	if err != nil {
+		level = slog.LevelInfo
+	}
+	opts := &slog.HandlerOptions{Level: level}
+	if l.Format == "json" {
+		return slog.New(slog.NewJSONHandler(w, opts))
+	}
+	return slog.New(slog.NewTextHandler(w, opts))
+}
+
+func (o *Options) routes() map[string]bus.Route {
+	m := make(map[string]bus.Route, len(o.Events))
+	for typ, route := range o.Events {
+		if route == "journal" {
+			m[typ] = bus.Journal
+		} else {
+			m[typ] = bus.Inbox
+		}
+	}
+	return m
+}
+
+func (o *Options) shutdown() time.Duration { return time.Duration(o.ShutdownSeconds) * time.Second }
+
+func newestFirst(versions []string) []string {
+	out := slices.Clone(versions)
+	slices.Reverse(out)
+	return out
+}

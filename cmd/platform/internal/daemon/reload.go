@@ -1,0 +1,157 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"sync"
+
+	"github.com/hashicorp/go-multierror"
+
+	"github.com/aurorabot-dev/platform/apps"
+	"github.com/aurorabot-dev/platform/mcpkit/client"
+	"github.com/aurorabot-dev/platform/mcpkit/manifest"
+	"github.com/aurorabot-dev/platform/mcpkit/manifest/watch"
+	"github.com/aurorabot-dev/platform/mcpkit/serverkit"
+)
+
+// DefaultManifests is the folder that is read where none is named.
+const DefaultManifests = "manifests"
+
+// sources says where manifests are: those that were named and no others, else
+// the built-in apps and, where it exists, the folder "manifests".
+func (o *Options) sources() manifest.Options {
+	src := manifest.Options{Dirs: o.Manifests, Lookup: os.LookupEnv}
+	if len(o.Manifests) == 0 {
+		src.Embedded, src.EmbeddedDir = apps.Manifests, o.Data
+		if info, err := os.Stat(DefaultManifests); err == nil && info.IsDir() {
+			src.Dirs = []string{DefaultManifests}
+		}
+	}
+	return src
+}
+
+// Reload reads the manifests again and starts, restarts and stops servers to
+// match. A server whose manifest has a fault now goes on as it was.
+func (p *Platform) Reload() {
+	found, err := manifest.Load(p.o.sources())
+	faults := split(err)
+	for _, f := range faults {
+		p.log.Error("manifest", "error", f)
+	}
+	p.mu.Lock()
+	found = manifest.Keep(slices.Collect(maps.Values(p.manifests)), found, err)
+	next := make(map[string]*manifest.Manifest, len(found))
+	for _, m := range found {
+		if m.MCP.Transport != manifest.Stdio {
+			faults = append(faults, &manifest.Fault{File: m.Path, Line: m.Line, Key: "mcp.transport",
+				Message: fmt.Sprintf("%s: the transport %q cannot be used yet", m.Package, m.MCP.Transport), Hint: "only stdio servers are started"})
+			continue
+		}
+		next[m.Package] = m
+		for _, w := range m.Warnings {
+			p.log.Warn("manifest", "warning", w)
+		}
+	}
+	p.manifests, p.faults = next, faults
+	p.mu.Unlock()
+
+	var secrets []string
+	var specs []serverkit.Spec
+	for _, m := range next {
+		spec, err := p.spec(m)
+		if err != nil {
+			p.log.Error("server", "name", m.Package, "error", err)
+			continue
+		}
+		specs, secrets = append(specs, spec), append(secrets, spec.Secrets...)
+	}
+	p.redactor.Set(secrets)
+	p.kit.Apply(specs)
+}
+
+// split lists the single faults of a load.
+func split(err error) []error {
+	var many *multierror.Error
+	if errors.As(err, &many) {
+		return slices.Clone(many.Errors)
+	}
+	if err != nil {
+		return []error{err}
+	}
+	return nil
+}
+
+// Faults are what was wrong with manifests at the last reload.
+func (p *Platform) Faults() []error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.faults)
+}
+
+// watch reloads whenever manifests change on disk, and when asked.
+func (p *Platform) watch(ctx context.Context, asked <-chan os.Signal, down *teardown) {
+	src := p.o.sources()
+	if len(p.o.Manifests) == 0 {
+		src.Dirs = []string{DefaultManifests} // it may come later
+	}
+	w := watch.New(watch.Options{Manifests: src, Logger: p.log})
+	ctx, stop := context.WithCancel(ctx)
+	var running sync.WaitGroup
+	running.Go(func() { w.Run(ctx) })
+	running.Go(func() {
+		for {
+			select {
+			case _, ok := <-w.Changed():
+				if !ok {
+					return
+				}
+				p.log.Info("manifests changed")
+			case <-asked:
+				p.log.Info("told to read the manifests again")
+			}
+			p.Reload()
+		}
+	})
+	down.add("watch", func(context.Context) error {
+		stop()
+		running.Wait()
+		return nil
+	})
+}
+
+// spec is how the server kit is to run a manifest's server.
+func (p *Platform) spec(m *manifest.Manifest) (serverkit.Spec, error) {
+	dir, err := p.layout.MakeApp(m.Package)
+	if err != nil {
+		return serverkit.Spec{}, err
+	}
+	return makeSpec(m, dir), nil
+}
+
+func makeSpec(m *manifest.Manifest, appData string) serverkit.Spec {
+	env := serverkit.BaseEnv(os.LookupEnv)
+	env = append(env, "AURORA_APP_DATA_DIR="+appData, "AURORA_APP_PACKAGE="+m.Package)
+	for _, name := range slices.Sorted(maps.Keys(m.MCP.Env)) {
+		env = append(env, name+"="+m.MCP.Env[name])
+	}
+	r := m.MCP.Restart
+	return serverkit.Spec{
+		Name: m.Package, Command: m.Argv(), Dir: m.WorkDir(), Env: env, Secrets: m.SecretValues(),
+		StartTimeout: m.MCP.HealthTimeout.Duration, Disabled: m.Disabled,
+		Restart: serverkit.RestartPolicy{
+			Never: !r.Enabled || r.MaxAttempts == 0, Max: r.MaxAttempts,
+			Base: r.Backoff.Duration, Cap: r.MaxBackoff.Duration, StableAfter: r.Stable.Duration,
+		},
+		Stop: serverkit.StopPolicy{CloseWait: m.MCP.Stop.CloseWait.Duration, TermWait: m.MCP.Stop.TermWait.Duration},
+	}
+}
+
+func serverConfig(m *manifest.Manifest) client.ServerConfig {
+	return client.ServerConfig{
+		CallTimeout: m.MCP.CallTimeout.Duration, MaxCallTime: m.MCP.MaxCallTime.Duration, MaxLine: int(m.MCP.MaxLine),
+	}
+}

@@ -1,0 +1,30 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/aurorabot-dev/platform/cmd/platform/internal/console"
+)
+
+func (c *cli) logsCommand() *cobra.Command {
+	var follow bool
+	var n int
+	cmd := &cobra.Command{
+		Use:   "logs SERVER",
+		Short: "Show what a server wrote to its standard error",
+		Args:  args(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, a []string) error {
+			client, err := c.dial()
+			if err != nil {
+				return err
+			}
+			return client.Logs(cmd.Context(), a[0], n, follow, func(line string) error {
+				c.out.Printf("%s\n", console.Safe(line))
+				return nil
+			})
+		},
+	}
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on with what comes")
+	cmd.Flags().IntVarP(&n, "lines", "n", 50, "how many of the last lines to show")
+	return cmd
+}

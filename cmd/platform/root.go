@@ -1,0 +1,197 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/aurorabot-dev/platform/cmd/platform/internal/console"
+	"github.com/aurorabot-dev/platform/cmd/platform/internal/control"
+	"github.com/aurorabot-dev/platform/mcpkit/fault"
+)
+
+// The exit codes of every verb.
+const (
+	exitDone        = 0
+	exitFailed      = 1
+	exitUsage       = 2
+	exitFindings    = 3 // check found faults or drift, verify found differences
+	exitInterrupted = 130
+)
+
+// cli is what the verbs share.
+type cli struct {
+	in       io.Reader
+	out, err *console.Console
+	data     string // the data folder
+	json     bool
+}
+
+// execute runs one command line and returns its exit code.
+func execute(ctx context.Context, args []string, in io.Reader, out, errOut io.Writer) int {
+	c := &cli{in: in, out: console.New(out), err: console.New(errOut)}
+	root := c.root()
+	root.SetArgs(args)
+	root.SetIn(in)
+	root.SetOut(out)
+	root.SetErr(errOut)
+	err := root.ExecuteContext(ctx)
+	return c.report(ctx, err)
+}
+
+func (c *cli) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "platform",
+		Short: "The daemon between a bot's Brain and its MCP servers",
+		Long: `platform runs MCP servers from their manifests, offers their tools to a model,
+carries every call through one gate, and writes what happens as event files into
+DATA/kernel/inbox/pending/ for a Brain to read.
+
+Start it with "platform run"; the other verbs talk to the running platform.`,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+	}
+	root.PersistentFlags().StringVar(&c.data, "data", defaultData(), "the data folder (also AURORA_DATA)")
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return &usageError{err, cmd} })
+	root.CompletionOptions.HiddenDefaultCmd = true
+	root.AddCommand(
+		c.runCommand(), c.checkCommand(), c.serversCommand(), c.toolsCommand(), c.callCommand(),
+		c.inboxCommand(), c.logsCommand(), c.versionCommand(),
+	)
+	return root
+}
+
+func defaultData() string {
+	if d := os.Getenv("AURORA_DATA"); d != "" {
+		return d
+	}
+	return "data"
+}
+
+// usageError is a command line that cannot be understood.
+type usageError struct {
+	err error
+	cmd *cobra.Command
+}
+
+func (e *usageError) Error() string { return e.err.Error() }
+func (e *usageError) Unwrap() error { return e.err }
+
+// hinted is an error with advice.
+type hinted struct {
+	err  error
+	hint string
+}
+
+func (e *hinted) Error() string { return e.err.Error() }
+func (e *hinted) Unwrap() error { return e.err }
+
+// errFindings ends a verb that has printed its findings.
+var errFindings = errors.New("findings")
+
+// report writes an error the way every verb does and returns the exit code.
+func (c *cli) report(ctx context.Context, err error) int {
+	var usage *usageError
+	var h *hinted
+	switch {
+	case err == nil:
+		return exitDone
+	case errors.Is(err, errFindings):
+		return exitFindings
+	case ctx.Err() != nil && errors.Is(err, context.Canceled):
+		return exitInterrupted
+	case errors.Is(err, control.ErrNotRunning):
+		c.complain(err.Error(), fmt.Sprintf("start it with: platform run --data %s", quoteArg(c.data)))
+		return exitFailed
+	case errors.As(err, &usage):
+		path := "platform"
+		if usage.cmd != nil {
+			path = usage.cmd.CommandPath()
+		}
+		c.complain(err.Error(), fmt.Sprintf("%s --help", path))
+		return exitUsage
+	case isUnknownCommand(err):
+		c.complain(strings.SplitN(err.Error(), "\n", 2)[0], "platform --help")
+		return exitUsage
+	case errors.As(err, &h):
+		c.complain(h.err.Error(), h.hint)
+		return exitFailed
+	}
+	var f *fault.Error
+	if errors.As(err, &f) {
+		hint := ""
+		if len(f.Candidates) > 0 {
+			hint = "did you mean " + strings.Join(f.Candidates, ", ") + "?"
+		}
+		c.complain(f.Message, hint)
+		return exitFailed
+	}
+	c.complain(err.Error(), "")
+	return exitFailed
+}
+
+func (c *cli) complain(message, hint string) {
+	for i, line := range strings.Split(strings.TrimRight(message, "\n"), "\n") {
+		lead := c.err.Paint(console.Red, "error:") + " "
+		if i > 0 {
+			lead = "       "
+		}
+		c.err.Printf("%s%s\n", lead, console.Safe(line))
+	}
+	if hint != "" {
+		c.err.Printf("%s %s\n", c.err.Paint(console.Cyan, "hint:"), console.Safe(hint))
+	}
+}
+
+// isUnknownCommand tells cobra's own errors about a command line apart.
+func isUnknownCommand(err error) bool {
+	for _, lead := range []string{"unknown command", "accepts ", "requires at least", "invalid argument", "required flag", "if any flags in the group"} {
+		if strings.HasPrefix(err.Error(), lead) {
+			return true
+		}
+	}
+	return false
+}
+
+// args wraps cobra's argument checks so that a failure is a usage error.
+func args(check cobra.PositionalArgs) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, a []string) error {
+		if err := check(cmd, a); err != nil {
+			return &usageError{err, cmd}
+		}
+		return nil
+	}
+}
+
+// jsonFlag gives a verb --json.
+func (c *cli) jsonFlag(cmd *cobra.Command) *cobra.Command {
+	cmd.Flags().BoolVar(&c.json, "json", false, "print JSON for scripts")
+	return cmd
+}
+
+// printJSON writes v as indented JSON on a terminal, else as one line.
+func (c *cli) printJSON(v any) error {
+	enc := json.NewEncoder(c.out)
+	enc.SetEscapeHTML(false)
+	if c.out.Terminal() {
+		enc.SetIndent("", "  ")
+	}
+	return enc.Encode(v)
+}
+
+// dial is the client of the platform on the data folder.
+func (c *cli) dial() (*control.Client, error) { return control.Dial(c.data) }
+
+// quoteArg quotes a shell word where it needs it.
+func quoteArg(s string) string {
+	if s != "" && !strings.ContainsAny(s, " \t\n'\"\\$`&|;<>()*?[]#~!{}") {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
