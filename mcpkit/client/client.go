@@ -47,6 +47,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/aurorabot-dev/platform/mcpkit/client/internal/pipe"
 	"github.com/aurorabot-dev/platform/mcpkit/signal"
 )
 
@@ -57,7 +58,7 @@ var (
 	ErrProbeKilled = errors.New("the server ended on the protocol probe")
 	// ErrHung says that the server gave no sign of life, or took nothing from its
 	// stdin, for too long.
-	ErrHung = errors.New("the server hangs")
+	ErrHung = pipe.ErrHung
 )
 
 // ProtocolVersions are the versions that sessions can speak, oldest first.

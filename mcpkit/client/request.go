@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"math"
 	"strconv"
 	"sync"
@@ -172,7 +173,7 @@ func (s *Session) request(ctx context.Context, m message) (json.RawMessage, *fau
 		}
 		s.requests.take(id) // nothing was sent: no answer can be late
 		switch {
-		case errors.Is(err, errSendClosed):
+		case errors.Is(err, io.ErrClosedPipe):
 			return nil, fault.New(s.crashCode(), "server %s takes no more requests", s.server).Retry()
 		case ctx.Err() != nil:
 			return nil, gaveUp(ctx, m.method)

@@ -82,7 +82,7 @@ func (l *link) Write(ctx context.Context, msg jsonrpc.Message) error {
 		return fmt.Errorf("encoding a message: %w", err)
 	}
 	err = l.s.wire.Send(ctx, b)
-	if errors.Is(err, errSendClosed) {
+	if errors.Is(err, io.ErrClosedPipe) {
 		l.broken.Store(true)
 		return io.EOF
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/aurorabot-dev/platform/mcpkit/client/internal/pipe"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
 	"github.com/aurorabot-dev/platform/mcpkit/signal"
 )
@@ -93,7 +94,7 @@ func (m *Manager) connect(ctx context.Context, c Conn) (*Session, error) {
 		return nil, err
 	}
 	if s.wire = c.Wire; s.wire == nil {
-		s.wire = newPipes(c.Stdin, c.Stdout, cfg.MaxLine, cfg.WriteTimeout, s.alive)
+		s.wire = pipe.New(c.Stdin, c.Stdout, cfg.MaxLine, cfg.WriteTimeout, s.alive)
 	}
 	s.link = newLink(s)
 	s.work.Add(1) // so that nobody waits for the rest before it has begun
@@ -179,7 +180,10 @@ func (s *Session) negotiate(ctx context.Context) error {
 			return s.err
 		default:
 		}
-		if known == EraInitialize && ctx.Err() == nil {
+		if ctx.Err() != nil {
+			return fmt.Errorf("no answer to the greeting: %w", ctx.Err())
+		}
+		if known == EraInitialize {
 			s.m.setEra(s.server, "") // perhaps it has become a newer one
 		}
 		if strings.Contains(err.Error(), "unsupported protocol version") {
@@ -241,6 +245,7 @@ func (s *Session) readAll() {
 			}
 			break
 		}
+		s.alive()
 		s.receive(l)
 	}
 	s.wire.Close()

@@ -1,0 +1,205 @@
+package pipe
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const patience = 30 * time.Second
+
+// writer is a stdin that keeps what it is given, and counts the writes; while
+// it is held nothing is taken.
+type writer struct {
+	mu     sync.Mutex
+	b      bytes.Buffer
+	writes int
+	hold   chan struct{}
+	err    error
+}
+
+func (w *writer) Write(p []byte) (int, error) {
+	if w.hold != nil {
+		<-w.hold
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.err != nil {
+		return 0, w.err
+	}
+	w.writes++
+	return w.b.Write(p)
+}
+
+func (w *writer) Close() error { return nil }
+
+func TestMessagesKeepTheirOrderAndGatherWhileTheServerIsSlow(t *testing.T) {
+	w := &writer{hold: make(chan struct{})}
+	out, outW := io.Pipe()
+	p := New(w, out, 100, patience, nil)
+	var want strings.Builder
+	for i := range 1000 {
+		msg := fmt.Sprintf(`{"n":%d}`, i)
+		if err := p.Send(t.Context(), []byte(msg)); err != nil {
+			t.Fatal(err)
+		}
+		want.WriteString(msg + "\n")
+	}
+	close(w.hold)
+	p.CloseSend(patience)
+	if w.b.String() != want.String() {
+		t.Error("messages were lost, changed, or moved")
+	}
+	if w.writes > 3 {
+		t.Errorf("%d writes", w.writes)
+	}
+	outW.Close()
+	if _, err := p.Receive(); err != io.EOF {
+		t.Error(err)
+	}
+	p.Close()
+}
+
+func TestSendWaitsForRoomAsLongAsItsCaller(t *testing.T) {
+	w := &writer{hold: make(chan struct{})}
+	out, _ := io.Pipe()
+	p := New(w, out, 100, patience, nil)
+	msg := make([]byte, queueLimit/2)
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	var err error
+	sent := 0
+	for ; err == nil; sent++ {
+		err = p.Send(ctx, msg)
+	}
+	if !errors.Is(err, context.DeadlineExceeded) || sent > 6 {
+		t.Errorf("%d messages of half the queue, then %v", sent, err)
+	}
+	waiting := make(chan error, 1)
+	go func() { waiting <- p.Send(t.Context(), msg) }()
+	close(w.hold)
+	if err := <-waiting; err != nil {
+		t.Error(err)
+	}
+	p.Close()
+	if err := p.Send(t.Context(), msg); !errors.Is(err, io.ErrClosedPipe) || p.TrySend(msg) {
+		t.Errorf("after Close: %v", err)
+	}
+}
+
+func TestTrySendNeverWaitsAndIsBounded(t *testing.T) {
+	w := &writer{hold: make(chan struct{})}
+	out, _ := io.Pipe()
+	p := New(w, out, 100, patience, nil)
+	n := 0
+	for p.TrySend(make([]byte, 10_000)) {
+		if n++; n > 1000 {
+			t.Fatal("there is no bound")
+		}
+	}
+	close(w.hold)
+	p.Close()
+}
+
+func TestAServerThatTakesNothingIsHung(t *testing.T) {
+	for name, open := range map[string]func() (io.WriteCloser, io.Closer){
+		"with deadlines": func() (io.WriteCloser, io.Closer) {
+			r, w, err := os.Pipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			return w, r
+		},
+		"without": func() (io.WriteCloser, io.Closer) {
+			r, w := io.Pipe()
+			return w, r
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			stdin, other := open()
+			defer other.Close()
+			out, outW := io.Pipe()
+			defer outW.Close()
+			p := New(stdin, out, 100, 100*time.Millisecond, nil)
+			if err := p.Send(t.Context(), make([]byte, 1<<20)); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := p.Receive(); !errors.Is(err, ErrHung) {
+				t.Errorf("got %v", err)
+			}
+			p.Close()
+		})
+	}
+}
+
+func TestASlowReaderIsNotHung(t *testing.T) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, outW := io.Pipe()
+	p := New(w, out, 100, 500*time.Millisecond, nil)
+	const size = 1 << 20
+	if err := p.Send(t.Context(), make([]byte, size)); err != nil {
+		t.Fatal(err)
+	}
+	buf := make([]byte, 64<<10)
+	for got := 0; got < size; {
+		time.Sleep(50 * time.Millisecond) // a second in all: longer than the stall time
+		n, err := r.Read(buf)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got += n
+	}
+	outW.Close()
+	if _, err := p.Receive(); err != io.EOF {
+		t.Error(err)
+	}
+	p.Close()
+	r.Close()
+}
+
+func TestWhatAServerWroteIsReadThoughItReadsNoMore(t *testing.T) {
+	w := &writer{err: os.ErrPermission}
+	out, outW := io.Pipe()
+	p := New(w, out, 100, patience, nil)
+	if err := p.Send(t.Context(), []byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		io.WriteString(outW, "last words\n")
+		outW.Close()
+	}()
+	if l, err := p.Receive(); err != nil || string(l.Data) != "last words" {
+		t.Errorf("%q, %v", l.Data, err)
+	}
+	if _, err := p.Receive(); err != io.EOF {
+		t.Error(err)
+	}
+	p.Close()
+}
+
+func TestTheEndThatDoesNotComeIsNotWaitedFor(t *testing.T) {
+	out, outW := io.Pipe()
+	defer outW.Close()
+	p := New(&writer{err: os.ErrPermission}, out, 100, patience, nil)
+	if err := p.Send(t.Context(), []byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.Receive(); !errors.Is(err, os.ErrPermission) {
+		t.Errorf("got %v", err)
+	}
+	p.Close()
+}
