@@ -66,11 +66,15 @@ func (s *Session) receiveJunk(line []byte) {
 		return
 	}
 	id, method := jsonline.Head(line)
-	if n, ok := integer(id); ok && method == nil && n >= firstID {
-		if p, _ := s.requests.take(n); p != nil {
-			p.answer <- answer{err: fault.New(fault.Protocol, "server %s sent an answer that is no valid JSON", s.server).Unknown()}
-		}
+	n, ok := integer(id)
+	if !ok || method != nil {
+		return
 	}
+	if p, _ := s.requests.take(n); p != nil {
+		p.answer <- answer{err: fault.New(fault.Protocol, "server %s sent an answer that is no valid JSON", s.server).Unknown()}
+		return
+	}
+	s.link.answered(n, jsonline.Message{Error: []byte(`{"code":-32700,"message":"the answer is no valid JSON"}`)})
 }
 
 func (s *Session) receiveTooLong(l Line) {

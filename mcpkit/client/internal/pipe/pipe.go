@@ -171,7 +171,8 @@ func (p *Pipes) write() {
 	}
 }
 
-// writeAll writes b; it fails when the server takes nothing for the stall time.
+// writeAll writes b; it fails when the server takes nothing for the stall time,
+// or, where stdin knows no deadlines, not all of b.
 func (p *Pipes) writeAll(b []byte) error {
 	d, ok := p.stdin.(interface{ SetWriteDeadline(time.Time) error })
 	if ok {
