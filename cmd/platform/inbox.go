@@ -12,7 +12,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/aurorabot-dev/platform/bridge/inbox"
 	"github.com/aurorabot-dev/platform/bridge/inbox/queue"
+	"github.com/aurorabot-dev/platform/bridge/journal"
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/console"
 )
 
@@ -24,7 +26,7 @@ func (c *cli) inboxCommand() *cobra.Command {
 need no running platform. None of them takes an event from the Brain.`,
 		Args: args(cobra.NoArgs),
 	}
-	cmd.AddCommand(c.inboxList(), c.inboxShow(), c.inboxFollow(), c.inboxStats(), c.inboxPrune())
+	cmd.AddCommand(c.inboxList(), c.inboxShow(), c.inboxFollow(), c.inboxStats(), c.inboxVerify(), c.inboxReplay(), c.inboxPrune())
 	return cmd
 }
 
@@ -38,6 +40,12 @@ func (c *cli) queue() (queue.Dir, error) {
 		return "", err
 	}
 	return queue.Dir(dir), nil
+}
+
+// inboxOptions are where the inbox and its journal are.
+func (c *cli) inboxOptions() (inbox.Options, error) {
+	q, err := c.queue()
+	return inbox.Options{Dir: string(q), Journal: journal.Options{Dir: filepath.Join(c.data, "journal")}}, err
 }
 
 // event is how an event is printed as JSON.
@@ -364,49 +372,4 @@ func (c *cli) inboxStats() *cobra.Command {
 			return nil
 		},
 	})
-}
-
-func (c *cli) inboxPrune() *cobra.Command {
-	var age string
-	var bytes int64
-	var dry bool
-	cmd := c.jsonFlag(&cobra.Command{
-		Use:   "prune",
-		Short: "Remove old events that nobody waits for",
-		Long: `Remove files of done/, failed/ and rejected/ that are older than --older-than, and
-the oldest beyond --max-bytes in each folder. Nothing pending or claimed is ever
-removed.`,
-		Args: args(cobra.NoArgs),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			q, err := c.queue()
-			if err != nil {
-				return err
-			}
-			now := time.Now()
-			since, err := parseSince(age, now)
-			if err != nil || since.IsZero() {
-				return &usageError{fmt.Errorf("--older-than: %w", err), cmd}
-			}
-			policy := queue.Policy{Age: now.Sub(since), Bytes: bytes}
-			pruned, err := q.Prune(map[string]queue.Policy{queue.Done: policy, queue.Failed: policy, queue.Rejected: policy}, dry)
-			if err != nil {
-				return err
-			}
-			if c.json {
-				return c.printJSON(map[string]any{"dry_run": dry, "pruned": pruned})
-			}
-			verb := "removed"
-			if dry {
-				verb = "would remove"
-			}
-			for _, p := range pruned {
-				c.out.Printf("%s %d files, %s, from %s\n", verb, p.Files, console.Bytes(p.Bytes), p.Folder)
-			}
-			return nil
-		},
-	})
-	cmd.Flags().StringVar(&age, "older-than", "7d", "age such as 12h or 30d")
-	cmd.Flags().Int64Var(&bytes, "max-bytes", 0, "size that each folder may keep; 0 is no limit")
-	cmd.Flags().BoolVar(&dry, "dry-run", false, "only say what would be removed")
-	return cmd
 }

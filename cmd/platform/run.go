@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/aurorabot-dev/platform/amp"
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/console"
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/daemon"
 	observed "github.com/aurorabot-dev/platform/mcpkit/signal"
@@ -149,18 +151,29 @@ func (s *screen) signal(sig observed.Signal) {
 		s.row("·", console.Dim, sig.Server, sig.Summary)
 	case observed.CapabilityChanged, observed.ToolCompleted, observed.ToolFailed, observed.AmbiguousCall, observed.Problem:
 		s.row("·", console.Cyan, sig.Server, sig.Summary)
-	case observed.AppEvent, observed.Notification:
+	case observed.Notification:
 		s.row("✉", console.Cyan, sig.Server, sig.Method)
+	case observed.AppEvent:
+		s.row("✉", console.Cyan, sig.Server, eventLine(sig.Params))
 	}
+}
+
+// eventLine is what an app's event says of itself, in either of its forms.
+func eventLine(params json.RawMessage) string {
+	event, err := amp.ParseEvent(params)
+	if err != nil {
+		return "an event that is none: " + err.Error()
+	}
+	return strings.TrimSuffix(event.Type+": "+event.Summary, ": ")
 }
 
 func (s *screen) row(mark string, style console.Style, server, text string) {
 	out := s.c.out
-	lead := ""
+	lead, used := "", 30
 	if s.ready {
-		lead = out.Paint(console.Dim, time.Now().Format("15:04:05")) + " "
+		lead, used = out.Paint(console.Dim, time.Now().Format("15:04:05"))+" ", used+9
 	}
-	out.Printf("  %s%s %-24s %s\n", lead, out.Paint(style, mark), console.Safe(server), console.Safe(text))
+	out.Printf("  %s%s %-24s %s\n", lead, out.Paint(style, mark), console.Safe(server), out.Fit(console.Safe(text), used))
 }
 
 // settled says where things are and what to try next.
