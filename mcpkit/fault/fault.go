@@ -37,6 +37,8 @@ const (
 	ResultTooLarge   = "result_too_large"    // the answer exceeds the line limit
 	Protocol         = "protocol_error"      // the server answered with a JSON-RPC error or against the protocol
 	Busy             = "busy"                // a bounded queue is full
+	RateLimited      = "rate_limited"        // policy allows so many calls and no more; see Error.Data
+	DuplicateCall    = "duplicate_call"      // the idempotency key was used before; nothing was sent again
 	Internal         = "internal"            // a defect of the platform
 )
 

@@ -1,0 +1,399 @@
+package review
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"golang.org/x/text/unicode/norm"
+
+	"github.com/aurorabot-dev/platform/mcpkit/catalog"
+	"github.com/aurorabot-dev/platform/mcpkit/redact"
+)
+
+// Severity says how sure a finding is to be an attack.
+type Severity string
+
+const (
+	// Note is worth a look and common among honest servers.
+	Note Severity = "note"
+	// Warning is unusual among honest servers.
+	Warning Severity = "warning"
+	// Danger has no honest purpose that the scan knows: the tool is not taken
+	// without a person.
+	Danger Severity = "danger"
+)
+
+// Finding is one place that looks like poison.
+type Finding struct {
+	Server   string   `json:"server"`
+	Tool     string   `json:"tool"`    // the server's own name, made safe to print
+	Pointer  string   `json:"pointer"` // RFC 6901, into the tool as its server listed it
+	Code     string   `json:"code"`    // a stable word, see the rules
+	Severity Severity `json:"severity"`
+	Message  string   `json:"message"`
+	Excerpt  string   `json:"excerpt"` // what was found, made safe to print
+}
+
+const (
+	maxText     = 256 << 10 // bytes of one tool that are read
+	maxFindings = 40        // of one tool
+	maxExcerpt  = 120       // characters
+)
+
+// textRule finds poison in a text that was brought into plain lower case.
+type textRule struct {
+	code     string
+	severity Severity
+	message  string
+	re       *regexp.Regexp
+}
+
+func text(code string, severity Severity, message string, patterns ...string) textRule {
+	return textRule{code, severity, message, regexp.MustCompile(strings.Join(patterns, "|"))}
+}
+
+// textRules are tried on every name, description and value at every level.
+var textRules = []textRule{
+	text("override", Danger, "it tells the reader to drop its instructions",
+		`\b(?:ignore|disregard|forget|override|bypass)\b[^.]{0,40}\b(?:previous|prior|above|earlier|preceding|system|original|all other|your)\b[^.]{0,30}\b(?:instruction|prompt|rule|message|direction|guideline|context)s?\b`,
+		`\bnew (?:system )?instructions?\s*:`, `\byou are now (?:a|an|in|the)\b`, `\b(?:developer|jailbreak|dan) mode\b`,
+		`(?:忽略|无视|忘记|忘掉|跳过)[^。]{0,12}(?:之前|以上|上述|先前|前面|此前|系统|所有)[^。]{0,8}(?:指令|提示|规则|要求|说明|消息)`),
+	text("secrecy", Danger, "it wants something kept from the person",
+		`\b(?:do not|don't|dont|never|must not|without)\b[^.]{0,24}\b(?:tell|telling|mention|mentioning|inform|informing|reveal|revealing|show|showing|notify|notifying|alert|alerting|ask|asking|disclose|disclosing)\b[^.]{0,24}\b(?:the )?(?:user|human|person|operator)s?\b`,
+		`\b(?:hide|conceal|keep)\b[^.]{0,30}\bfrom (?:the )?(?:user|human|person|operator)s?\b`, `\bsilently\b[^.]{0,30}\b(?:call|send|read|include|pass|run|execute|forward)\b`,
+		`(?:不要|别|请勿|切勿|不得|无需|不能)[^。]{0,6}(?:告诉|告知|提及|透露|通知|显示给|让)[^。]{0,4}(?:用户|使用者|主人)`),
+	text("role_marker", Danger, "it poses as a message of the system or as the end of the tool's text",
+		`</?\s*(?:important|system|instructions?|secret|hidden|admin|assistant|critical|tool|function)(?:[\s_-][^<>]{0,40})?>`, `<\|[a-z_]{2,20}\|>`, `\[/?(?:inst|system|sys)\]`, `<</?sys>>`,
+		`(?:^|[\n.#] ?)#{0,4} ?(?:system|assistant)(?: (?:prompt|message|note|override))?\s*:\s`, `\bbegin (?:system|hidden) (?:prompt|instructions?)\b`),
+	text("secret_path", Danger, "it names a place where secrets are kept",
+		`\.ssh\b`, `\bid_(?:rsa|ed25519|ecdsa|dsa)\b`, `\bauthorized_keys\b`, `(?:^|[\s/'"(\x60])\.env\b`, `\.aws/`, `\.kube/`, `\.gnupg\b`, `\.netrc\b`, `\.npmrc\b`, `\.pypirc\b`, `\.git-credentials\b`, `\.docker/config`,
+		`/etc/(?:passwd|shadow|sudoers)\b`, `\b(?:mcp|claude_desktop_config)\.json\b`, `\b(?:login|private|key)\.keychain`, `/proc/(?:self|\d+)/environ\b`, `\bwallet\.dat\b`),
+	text("exfiltration", Danger, "it asks for data to be sent elsewhere",
+		`\b(?:send|post|upload|forward|transmit|exfiltrate|leak|report|submit|append|copy|pass)\b[^.]{0,80}\b(?:conversation|chat history|message history|previous messages|system prompt|all messages|credentials?|passwords?|api keys?|access tokens?|private keys?|secrets?|environment variables|file contents?|contents? of)\b[^.]{0,60}\b(?:to|into|in|as|via|at)\b`,
+		`\b(?:send|post|upload|forward|transmit|exfiltrate)\b[^.]{0,80}\bto https?://`, `!\[[^\]]{0,80}\]\(https?://`),
+	text("order", Danger, "it orders what else is to be done around the call",
+		`\bbefore (?:using|calling|invoking|running|you (?:use|call|invoke)|any)\b[^.]{0,50}\b(?:tools?|function|action|command)\b[^.]{0,80}\b(?:must|first|always|call|read|need|should|have to)\b`,
+		`\b(?:must|always|first|should)\b[^.]{0,40}\b(?:call|use|invoke|run|read|execute)\b[^.]{0,60}\bbefore (?:using|calling|invoking|running|any)\b[^.]{0,40}\b(?:tools?|function|action|else)\b`,
+		`\b(?:instead of|rather than|in place of|never use|do not use|don't use)\b[^.]{0,30}\b(?:any )?other (?:tool|server)s?\b`,
+		`\bwhenever (?:you|the user|any|another)\b[^.]{0,60}\b(?:tool|call|email|message|file)\b[^.]{0,60}\b(?:must|always|also|instead)\b`,
+		`(?:调用|使用)(?:任何|其他|本|此|该)[^。]{0,8}(?:工具|函数)[^。]{0,6}(?:之前|前)[^。]{0,10}(?:必须|先|务必|请)`),
+	text("mentions_context", Warning, "it asks for the conversation or the model's thoughts",
+		`\b(?:conversation|chat|message)[ _-]?(?:history|log|transcript)\b`, `\bsystem[ _-]?prompt\b`, `\b(?:entire|full|whole) (?:conversation|chat|context)\b`, `\bchain[ _-]of[ _-]thought\b`, `\ball (?:previous|prior) (?:messages|tool (?:calls|results))\b`),
+	text("mentions_secret", Note, "it speaks of secrets",
+		`\b(?:passwords?|passphrases?|api[ _-]?keys?|access[ _-]?tokens?|private[ _-]?keys?|client[ _-]?secrets?|credentials?)\b`),
+	text("encoded", Warning, "it holds a long run that nobody can read", `[a-z0-9+/]{200,}={0,2}`, `(?:\\x[0-9a-f]{2}){16,}`, `(?:%[0-9a-f]{2}){24,}`),
+}
+
+var padding = regexp.MustCompile(`[\s\x{00a0}\x{3000}]{80,}|\n\s*(?:\n\s*){12,}`)
+
+// scanner looks through the tools of one catalogue.
+type scanner struct {
+	names map[string][]catalog.ID // by look
+	tools []string                // distinctive names, with their servers below
+	owner map[string][]string
+	mcp   []string // servers' names with a dot
+}
+
+func newScanner(tools []*catalog.Tool) *scanner {
+	s := &scanner{names: map[string][]catalog.ID{}, owner: map[string][]string{}}
+	servers := map[string]bool{}
+	for _, t := range tools {
+		id := t.ID()
+		look := skeleton(short(id))
+		s.names[look] = append(s.names[look], id)
+		if servers[id.Server] = true; distinctive(short(id)) {
+			name := strings.ToLower(short(id))
+			if !slices.Contains(s.owner[name], id.Server) {
+				s.owner[name] = append(s.owner[name], id.Server)
+			}
+		}
+	}
+	for name := range s.owner {
+		s.tools = append(s.tools, name)
+	}
+	for server := range servers {
+		if strings.ContainsAny(server, ".-_") && len(server) >= 6 {
+			s.mcp = append(s.mcp, strings.ToLower(server))
+		}
+	}
+	slices.Sort(s.tools)
+	slices.Sort(s.mcp)
+	return s
+}
+
+func short(id catalog.ID) string { return strings.TrimPrefix(id.Tool, id.Server+".") }
+
+// distinctive reports whether a tool's name cannot be an ordinary word.
+func distinctive(name string) bool { return len(name) >= 7 && strings.ContainsAny(name, "_-.") }
+
+// Scan looks for poison in one tool, without regard to others.
+func Scan(t *catalog.Tool) []Finding { return newScanner([]*catalog.Tool{t}).scan(t) }
+
+// scan lists the findings of one tool, ordered by place and code.
+func (s *scanner) scan(t *catalog.Tool) []Finding {
+	c := collector{id: t.ID()}
+	s.name(&c, t)
+	raw, read := t.Raw, 0
+	if len(raw) == 0 {
+		raw = Definition(t)
+	}
+	err := walk(raw, func(at func() string, value string) bool {
+		if read += len(value); read > maxText {
+			c.add(at(), "too_long", Danger, "the definition is too long to be read in whole", value)
+			return false
+		}
+		s.value(&c, at, value)
+		return len(c.found) < maxFindings
+	})
+	if err != nil {
+		c.add("", "unreadable", Danger, "the definition cannot be read: "+err.Error(), "")
+	}
+	slices.SortFunc(c.found, func(a, b Finding) int {
+		return cmp.Or(strings.Compare(a.Pointer, b.Pointer), strings.Compare(a.Code, b.Code), strings.Compare(a.Excerpt, b.Excerpt))
+	})
+	return slices.Compact(c.found)
+}
+
+type collector struct {
+	id    catalog.ID
+	found []Finding
+}
+
+func (c *collector) add(at, code string, severity Severity, message, excerpt string) {
+	shown := redact.Show(excerpt)
+	if r := []rune(shown); len(r) > maxExcerpt {
+		shown = string(r[:maxExcerpt]) + "…"
+	}
+	c.found = append(c.found, Finding{c.id.Server, redact.Show(c.id.Tool), redact.Show(at), code, severity, message, shown})
+}
+
+// value looks at one string of the definition.
+func (s *scanner) value(c *collector, at func() string, value string) {
+	if seen, n := redact.Strip(value); n > 0 {
+		c.add(at(), "hidden_characters", Danger, fmt.Sprintf("%d characters are not seen by people", n), value)
+		value = seen
+	}
+	if m := padding.FindStringIndex(value); m != nil && strings.TrimSpace(value[m[1]:]) != "" {
+		c.add(at(), "padding", Warning, "text stands behind a wide gap", value[m[1]:])
+	}
+	if len(value) < 4 {
+		return
+	}
+	flat := plain(value)
+	for _, r := range textRules {
+		if m := r.re.FindStringIndex(flat); m != nil {
+			c.add(at(), r.code, r.severity, r.message, around(flat, m))
+		}
+	}
+	for _, other := range s.mcp {
+		if i := strings.Index(flat, other); i >= 0 && other != strings.ToLower(c.id.Server) && !strings.HasPrefix(strings.ToLower(c.id.Server), other) {
+			c.add(at(), "names_server", Warning, "it speaks of the server "+other, around(flat, []int{i, i + len(other)}))
+		}
+	}
+	if strings.Contains(flat, "mcp__") {
+		c.add(at(), "names_tool", Warning, "it speaks of an exported name", flat)
+	}
+	s.otherTools(c, at, flat)
+}
+
+// otherTools finds the names of other servers' tools.
+func (s *scanner) otherTools(c *collector, at func() string, flat string) {
+	if !strings.ContainsAny(flat, "_-.") {
+		return
+	}
+	for word := range strings.FieldsFuncSeq(flat, func(r rune) bool {
+		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '_' && r != '-' && r != '.'
+	}) {
+		word = strings.Trim(word, ".-")
+		owners, known := s.owner[word]
+		if !known || word == flat || slices.Contains(owners, c.id.Server) {
+			continue
+		}
+		c.add(at(), "names_tool", Warning, "it speaks of a tool of "+redact.Show(owners[0]), word)
+	}
+}
+
+// name looks at the tool's name beside all others'.
+func (s *scanner) name(c *collector, t *catalog.Tool) {
+	id := t.ID()
+	name := short(id)
+	look := skeleton(name)
+	if mixed(name) {
+		c.add("/name", "homoglyph_name", Danger, "the name mixes letters that look like others", name)
+	}
+	for _, other := range s.names[look] {
+		switch {
+		case other == id:
+		case spelled(short(other)) != spelled(name):
+			c.add("/name", "homoglyph_name", Danger, "the name looks like "+redact.Show(other.Canonical()), name)
+		case other.Server != id.Server:
+			c.add("/name", "same_name", Note, "another server has a tool of that name: "+redact.Show(other.Canonical()), name)
+		}
+	}
+	lower := strings.ToLower(name)
+	for _, server := range s.mcp {
+		if own := strings.ToLower(id.Server); server != own && !strings.HasPrefix(own, server) && strings.Contains(lower, server) {
+			c.add("/name", "poses_as", Danger, "the name holds that of the server "+server, name)
+		}
+	}
+	if strings.HasPrefix(lower, "mcp__") || strings.HasPrefix(lower, "mcp.") {
+		c.add("/name", "poses_as", Danger, "the name has the form of an exported one", name)
+	}
+}
+
+// walk visits every member name and every string of a JSON value, with the
+// place it stands at, until visit returns false.
+func walk(raw []byte, visit func(at func() string, value string) bool) error {
+	type frame struct {
+		object, value bool // in an object: a value comes next, not a name
+		name          string
+		index         int
+	}
+	var stack []frame
+	at := func() string {
+		var b strings.Builder
+		for _, f := range stack {
+			b.WriteByte('/')
+			if f.object {
+				b.WriteString(escape(f.name))
+			} else {
+				b.WriteString(strconv.Itoa(f.index))
+			}
+		}
+		return b.String()
+	}
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.UseNumber()
+	for first := true; first || len(stack) > 0; first = false {
+		tok, err := dec.Token()
+		if err != nil {
+			return err
+		}
+		if len(stack) > 0 {
+			top := &stack[len(stack)-1]
+			if name, ok := tok.(string); ok && top.object && !top.value {
+				top.name, top.value = name, true
+				if !visit(at, name) {
+					return nil
+				}
+				continue
+			}
+		}
+		switch v := tok.(type) {
+		case json.Delim:
+			if v == '{' || v == '[' {
+				stack = append(stack, frame{object: v == '{'})
+				continue
+			}
+			stack = stack[:len(stack)-1]
+		case string:
+			if !visit(at, v) {
+				return nil
+			}
+		}
+		if len(stack) > 0 { // a value has ended
+			top := &stack[len(stack)-1]
+			top.value = false
+			top.index++
+		}
+	}
+	return nil
+}
+
+// plain brings a text into the form that the rules know: composed, in lower
+// case, look-alikes as the letters they look like, one blank between words.
+func plain(s string) string {
+	s = strings.ToLower(norm.NFKC.String(s))
+	var b strings.Builder
+	b.Grow(len(s))
+	blank := false
+	for _, r := range s {
+		if r == '\n' {
+			// Line ends stay for the rules that look at a line's beginning.
+			if b.Len() > 0 && !strings.HasSuffix(b.String(), "\n") {
+				b.WriteByte('\n')
+			}
+			blank = false
+			continue
+		}
+		if unicode.IsSpace(r) {
+			blank = true
+			continue
+		}
+		if blank && b.Len() > 0 {
+			b.WriteByte(' ')
+		}
+		blank = false
+		if like, ok := lookalikes[r]; ok {
+			r = like
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}
+
+// around is the match with some of its neighbourhood.
+func around(s string, m []int) string {
+	from, to := max(0, m[0]-20), min(len(s), m[1]+40)
+	return strings.ToValidUTF8(s[from:to], "")
+}
+
+// skeleton is what a name looks like: names with one skeleton are taken for one
+// another.
+func skeleton(name string) string {
+	name, _ = redact.Strip(name)
+	return strings.Map(func(r rune) rune {
+		if like, ok := lookalikes[r]; ok {
+			r = like
+		}
+		switch r {
+		case '-', '.', ' ':
+			return '_'
+		case '0':
+			return 'o'
+		case '1', '|':
+			return 'l'
+		}
+		return r
+	}, strings.ToLower(norm.NFKC.String(name)))
+}
+
+// spelled is a name without regard to case and to what separates its words.
+func spelled(name string) string {
+	return strings.NewReplacer("-", "_", ".", "_", " ", "_").Replace(strings.ToLower(name))
+}
+
+// mixed reports whether a name holds Latin letters and such that only look so.
+func mixed(name string) bool {
+	latin, like := false, false
+	for _, r := range strings.ToLower(norm.NFKC.String(name)) {
+		latin = latin || r >= 'a' && r <= 'z'
+		_, ok := lookalikes[r]
+		like = like || ok
+	}
+	return latin && like
+}
+
+// lookalikes are lower-case letters of other scripts that are drawn as Latin ones.
+var lookalikes = pairs(
+	"аaвbсcԁdеeғfԍgһhіiјjкkӏlмmнhоoрpԛqгrѕsтtуyѵvԝwхxүy" + // Cyrillic
+		"αaβbεeηnιiκkνvοoρpτtυuχxγy" + // Greek
+		"օoսuոnհhցgյjքqզqՏs" + // Armenian
+		"ɑaɡgıiɩiʀrʏyꜱsᴏoᴠvᴡwᴢzɪi", // Latin beyond the keyboard
+)
+
+func pairs(s string) map[rune]rune {
+	out := map[rune]rune{}
+	runes := []rune(s)
+	for i := 0; i+1 < len(runes); i += 2 {
+		out[unicode.ToLower(runes[i])] = runes[i+1]
+	}
+	return out
+}
