@@ -34,6 +34,7 @@ type projector struct {
 	doubt   uint64 // records up to here may have been delivered by a lost checkpoint
 	batch   []journal.Record
 	names   map[string]bool // of the batch
+	late    int64           // records read with the batch that expired before they were visible
 }
 
 // recoverProjection completes what the last process left. tmpGone says that
@@ -156,6 +157,7 @@ func (p *projector) step() error {
 	p.dirty = true
 	p.batch = p.batch[:0]
 	clear(p.names)
+	p.late = 0
 	last := p.settled.Load()
 	for len(p.batch) < p.x.opt.Batch {
 		rec, err := p.reader.Next()
@@ -181,7 +183,7 @@ func (p *projector) step() error {
 		return err
 	}
 	p.dirty = false
-	p.batch = p.batch[:0]
+	p.x.expired.Add(p.late)
 	return nil
 }
 
@@ -192,7 +194,7 @@ func (p *projector) wanted(rec *journal.Record) bool {
 		return false
 	}
 	if !rec.Expire.IsZero() && !rec.Expire.After(time.Now()) {
-		p.x.expired.Add(1)
+		p.late++
 		return false
 	}
 	if p.names[rec.Name] || rec.Pos <= p.doubt && p.dirs.holds(rec.Name) {

@@ -134,6 +134,12 @@ func (f *Filter) matchType(typ string) bool {
 	return want == "" || typ == want
 }
 
+// MatchName reports whether the type in a file's name is one the filter chooses.
+func (f *Filter) MatchName(name string) bool {
+	typ, _, ok := amp.ParseFileName(name)
+	return ok && f.matchType(typ)
+}
+
 func (f *Filter) matchTime(t time.Time) bool {
 	return (f.Since.IsZero() || !t.Before(f.Since)) && (f.Until.IsZero() || t.Before(f.Until))
 }

@@ -252,7 +252,10 @@ func TestTheEventsOfAKilledConsumerComeBackAndAreGivenUpInTheEnd(t *testing.T) {
 	}
 	c := consumer(t, d, ConsumerOptions{Lease: shortLease, MaxAttempts: 3})
 	events := claim(t, c, 2)
-	if len(events) != 2 || events[0].Attempts != 3 {
+	if len(events) == 1 { // the leases ran out one after the other
+		events = append(events, claim(t, c, 1)...)
+	}
+	if events[0].Attempts != 3 || events[1].Attempts != 3 {
 		t.Fatalf("claimed %d, attempts %d", len(events), events[0].Attempts)
 	}
 	if err := c.Ack(events[0]); err != nil {

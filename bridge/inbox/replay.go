@@ -1,0 +1,108 @@
+package inbox
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/aurorabot-dev/platform/bridge/inbox/queue"
+	"github.com/aurorabot-dev/platform/bridge/journal"
+)
+
+// ReplayFilter chooses records. Zero fields choose all.
+type ReplayFilter struct {
+	Since time.Time
+	Type  string // of the event, or the beginning of one followed by *
+	All   bool   // also what was only recorded or had expired
+}
+
+// Replay writes events of a journal into the folder to, which is made when
+// missing, under their names and with their times. It never writes into the
+// inbox itself and leaves files alone that are there already. It returns how
+// many it wrote.
+func Replay(opt Options, f ReplayFilter, to string) (written int64, err error) {
+	inboxDir, err := filepath.Abs(opt.Dir)
+	if err != nil {
+		return 0, err
+	}
+	target, err := filepath.Abs(to)
+	if err != nil {
+		return 0, err
+	}
+	if target == inboxDir || strings.HasPrefix(target, inboxDir+string(filepath.Separator)) {
+		return 0, fmt.Errorf("replaying into the inbox %s itself would deliver events again; choose another folder", inboxDir)
+	}
+	if err := os.MkdirAll(target, 0o700); err != nil {
+		return 0, err
+	}
+	r, err := journal.OpenReader(opt.Journal.Dir, 1)
+	if err != nil {
+		return 0, err
+	}
+	defer r.Close()
+	match := queue.Filter{Type: f.Type}
+	for {
+		rec, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return written, nil
+		}
+		if err != nil {
+			return written, err
+		}
+		if rec.Time.Before(f.Since) || !f.All && rec.Kind != journal.Deliver || !match.MatchName(rec.Name) {
+			continue
+		}
+		path := filepath.Join(target, filepath.Base(rec.Name))
+		file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+		if errors.Is(err, os.ErrExist) {
+			continue
+		}
+		if err != nil {
+			return written, err
+		}
+		_, err = file.Write(rec.Body)
+		if err := errors.Join(err, file.Close(), os.Chtimes(path, rec.Time, rec.Time)); err != nil {
+			return written, err
+		}
+		written++
+	}
+}
+
+// PrunePolicy says what may stay of an inbox and its journal.
+type PrunePolicy struct {
+	Done, Failed, Rejected queue.Policy
+	JournalBytes           int64         // 0: as the options say
+	JournalAge             time.Duration // 0: as the options say
+}
+
+// Prune removes old finished things: files of done/, failed/ and rejected/, and
+// whole segments of the journal. It never touches what is pending, claimed or
+// not delivered. The journal of a running platform is left to that platform;
+// skipped says so. A dry run only tells.
+func Prune(opt Options, p PrunePolicy, dryRun bool) (files []queue.Pruned, segments []journal.Dropped, skipped error, err error) {
+	files, err = queue.Dir(opt.Dir).Prune(map[string]queue.Policy{
+		queue.Done: p.Done, queue.Failed: p.Failed, queue.Rejected: p.Rejected}, dryRun)
+	if err != nil {
+		return files, nil, nil, err
+	}
+	cp, _, err := readCheckpoint(opt.Journal.Dir)
+	if err != nil {
+		return files, nil, nil, err
+	}
+	jopt := opt.Journal
+	if p.JournalBytes > 0 {
+		jopt.KeepBytes = p.JournalBytes
+	}
+	if p.JournalAge > 0 {
+		jopt.KeepAge = p.JournalAge
+	}
+	segments, err = journal.Prune(jopt, cp.Projected, dryRun)
+	if errors.Is(err, journal.ErrLocked) {
+		return files, nil, err, nil
+	}
+	return files, segments, nil, err
+}

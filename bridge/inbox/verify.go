@@ -1,0 +1,238 @@
+package inbox
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/aurorabot-dev/platform/amp"
+	"github.com/aurorabot-dev/platform/bridge/inbox/queue"
+	"github.com/aurorabot-dev/platform/bridge/journal"
+)
+
+// Finding is one difference between the journal and the files.
+type Finding struct {
+	Fault bool   `json:"fault"` // false: explained by what a Brain or the platform may do
+	What  string `json:"what"`  // a stable word, such as changed or lost_record
+	Name  string `json:"name,omitempty"`
+	Text  string `json:"text"` // the explanation
+}
+
+// Report is what Verify found.
+type Report struct {
+	Records   int64     `json:"records"`   // in the journal
+	Delivered int64     `json:"delivered"` // of them, for the Brain
+	Files     int64     `json:"files"`
+	Taken     int64     `json:"taken"`   // delivered and in no folder: the Brain removed them, or they expired in the backlog
+	Backlog   int64     `json:"backlog"` // not visible yet
+	Projected uint64    `json:"projected"`
+	Findings  []Finding `json:"findings"` // at most 1,000
+	Faults    int64     `json:"faults"`
+}
+
+// OK reports whether there is no fault.
+func (r *Report) OK() bool { return r.Faults == 0 }
+
+const maxFindings = 1000
+
+func (r *Report) find(fault bool, what, name, format string, args ...any) {
+	if fault {
+		r.Faults++
+	}
+	if len(r.Findings) < maxFindings {
+		r.Findings = append(r.Findings, Finding{fault, what, name, fmt.Sprintf(format, args...)})
+	}
+}
+
+// nameKey stands for a name, so that a million need little memory.
+type nameKey [16]byte
+
+func keyOfName(name string) nameKey {
+	sum := sha256.Sum256([]byte(name))
+	return nameKey(sum[:16])
+}
+
+// Verify compares the journal, its checkpoint and the files of an inbox with
+// each other, and explains each difference. It changes nothing; what a running
+// platform or Brain moves meanwhile may show up as a finding, not as a fault.
+func Verify(opt Options) (*Report, error) {
+	r := &Report{Findings: []Finding{}}
+	cp, turn, err := readCheckpoint(opt.Journal.Dir)
+	if err != nil {
+		return nil, err
+	}
+	r.Projected = cp.Projected
+	files, err := r.files(opt.Dir)
+	if err != nil {
+		return nil, err
+	}
+	end, err := r.journal(opt, cp, files)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case turn == 0 && end > 0:
+		r.find(true, "no_checkpoint", "", "the journal has records but no checkpoint: the next start delivers again what is in no folder")
+	case cp.Projected > end:
+		r.find(true, "journal_short", "", "files were made up to record %d, but the journal ends at %d: parts of it are gone", cp.Projected, end)
+	}
+	torn, err := journal.TornFiles(opt.Journal.Dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range torn {
+		r.find(false, "torn", name, "a crash left this behind the end of a segment; it was cut and kept for inspection")
+	}
+	return r, nil
+}
+
+var eventFolders = []string{queue.Pending, queue.Processing, queue.Done, queue.Failed}
+
+// files looks at all names and returns which are there, as a folder's number.
+func (r *Report) files(dir string) (map[nameKey]uint8, error) {
+	found := map[nameKey]uint8{}
+	for i, folder := range eventFolders {
+		err := eachName(filepath.Join(dir, folder), func(name string) {
+			if _, _, ok := amp.ParseFileName(name); !ok {
+				if folder != queue.Failed || !strings.HasSuffix(name, ".reason") {
+					r.find(false, "stray", filepath.Join(folder, name), "not the name of an event; nothing here made it")
+				}
+				return
+			}
+			r.Files++
+			key := keyOfName(name)
+			if first, twice := found[key]; twice {
+				r.find(true, "twice", name, "the event is in %s and in %s", eventFolders[first], folder)
+				return
+			}
+			found[key] = uint8(i)
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return found, nil
+}
+
+func eachName(dir string, fn func(string)) error {
+	f, err := os.Open(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	for {
+		names, err := f.Readdirnames(1024)
+		for _, name := range names {
+			fn(name)
+		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// journal goes through all records and returns the last position.
+func (r *Report) journal(opt Options, cp checkpoint, files map[nameKey]uint8) (end uint64, err error) {
+	reader, err := journal.OpenReader(opt.Journal.Dir, 1)
+	if err != nil {
+		return 0, err
+	}
+	defer reader.Close()
+	keys, seqs := map[journal.Key]uint64{}, map[string]uint64{}
+	var oldest time.Time
+	for {
+		rec, err := reader.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return 0, err
+		}
+		if r.Records++; oldest.IsZero() {
+			oldest = rec.Time
+		}
+		end = rec.Pos
+		if before, twice := keys[rec.Key]; twice {
+			r.find(false, "id_again", rec.Name, "records %d and %d have one id: the first was beyond the memory of ids", before, rec.Pos)
+		}
+		keys[rec.Key] = rec.Pos
+		if last, known := seqs[rec.Source]; known && rec.Seq != last+1 {
+			r.find(rec.Seq <= last, "seq", rec.Name, "record %d has seq %d after %d of %q", rec.Pos, rec.Seq, last, rec.Source)
+		}
+		seqs[rec.Source] = rec.Seq
+		r.record(opt.Dir, cp, &rec, files)
+	}
+	for _, d := range reader.Damage {
+		r.find(true, "lost_record", d.Segment, "%s", d)
+	}
+	r.foreign(opt.Dir, files, oldest)
+	return end, nil
+}
+
+// record compares one record with its file, and takes that from files.
+func (r *Report) record(dir string, cp checkpoint, rec *journal.Record, files map[nameKey]uint8) {
+	key := keyOfName(rec.Name)
+	folder, found := files[key]
+	delete(files, key)
+	if found {
+		path := filepath.Join(dir, eventFolders[folder], rec.Name)
+		body, err := os.ReadFile(path)
+		switch {
+		case errors.Is(err, fs.ErrNotExist): // moved since
+		case err != nil:
+			r.find(true, "unreadable", rec.Name, "%v", err)
+		case !bytes.Equal(body, rec.Body):
+			r.find(true, "changed", rec.Name, "the file in %s differs from record %d: it was changed after it was made", eventFolders[folder], rec.Pos)
+		}
+	}
+	if rec.Kind != journal.Deliver {
+		if found {
+			r.find(true, "not_for_delivery", rec.Name, "record %d is kept as %q, but there is a file", rec.Pos, rec.Kind)
+		}
+		return
+	}
+	r.Delivered++
+	switch {
+	case found:
+	case rec.Pos > cp.Projected:
+		r.Backlog++ // visible in a moment, or after the next start
+	default:
+		r.Taken++ // or it expired before its file was made
+	}
+}
+
+// foreign explains the files no record is of.
+func (r *Report) foreign(dir string, files map[nameKey]uint8, oldest time.Time) {
+	if len(files) == 0 {
+		return
+	}
+	for i, folder := range eventFolders {
+		// The error was found above already; a folder that has gone since has no files.
+		_ = eachName(filepath.Join(dir, folder), func(name string) {
+			if at, left := files[keyOfName(name)]; !left || int(at) != i {
+				return
+			}
+			info, err := os.Lstat(filepath.Join(dir, folder, name))
+			switch {
+			case err != nil: // moved since
+			case oldest.IsZero() || info.ModTime().Before(oldest):
+				r.find(false, "older", name, "in %s, and older than the journal, of which old segments are dropped", folder)
+			default:
+				r.find(true, "foreign", name, "in %s, but no record of the journal is of it: the platform did not make it", folder)
+			}
+		})
+	}
+}
