@@ -3,6 +3,8 @@ package schema
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
+	"strconv"
 
 	"github.com/aurorabot-dev/platform/mcpkit/openai/internal/ordered"
 )
@@ -13,6 +15,7 @@ func (c *conv) apply() {
 	if r.NoRef {
 		c.inline()
 	}
+	c.settleNegatives()
 	if r.NoTuples {
 		nodes(c.root, c.dropTuples)
 	}
@@ -130,15 +133,15 @@ func (c *conv) constraints(n *object) {
 		c.remove(n, "format", "format_removed")
 	}
 	if r.MaxRepeat > 0 {
-		limit := json.Number(fmt.Sprint(r.MaxRepeat))
-		for _, kw := range []string{"minLength", "maxLength", "minItems", "maxItems"} {
+		limit := json.Number(strconv.Itoa(r.MaxRepeat))
+		for _, kw := range repeated {
 			if v, ok := n.Get(kw); ok && ordered.Compare(v.(json.Number), limit) > 0 {
 				c.remove(n, kw, "bound_removed")
 			}
 		}
 	}
 	if r.WholeBounds && declared(n)&^tNull != tInteger {
-		for _, kw := range []string{"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"} {
+		for _, kw := range bounds {
 			c.remove(n, kw, "bound_removed")
 		}
 	}
@@ -165,7 +168,7 @@ func (c *conv) dropTuples(n *object) {
 		alts = append(alts, v.(*object))
 	}
 	limit, bounded := n.Get("maxItems")
-	if !bounded || ordered.Compare(limit.(json.Number), json.Number(fmt.Sprint(len(l)))) > 0 {
+	if !bounded || ordered.Compare(limit.(json.Number), json.Number(strconv.Itoa(len(l)))) > 0 {
 		if rest := n.Object("items"); rest != nil {
 			alts = append(alts, rest)
 		}
@@ -193,3 +196,83 @@ func containsEqual(l []*object, o *object) bool {
 	}
 	return false
 }
+
+// settleNegatives removes "not" and "if", and makes anyOf of oneOf, where what
+// they hold is about to lose a constraint: inside them, less said means more
+// refused.
+func (c *conv) settleNegatives() {
+	loses := map[*object]bool{}
+	var wide func(n *object) bool
+	wide = func(n *object) bool {
+		if l, known := loses[n]; known {
+			return l
+		}
+		loses[n] = false // while it is on the path
+		l := c.loses(n)
+		if t := c.target(n.String("$ref")); t != nil && !l {
+			l = wide(t)
+		}
+		each(n, func(p place, child any) any {
+			if o, ok := child.(*object); ok && !l && p.keyword != "$defs" {
+				l = wide(o)
+			}
+			return child
+		})
+		loses[n] = l
+		return l
+	}
+	nodes(c.root, func(n *object) {
+		if o := n.Object("not"); o != nil && wide(o) {
+			c.remove(n, "not", "keyword_removed")
+		}
+		if o := n.Object("if"); o != nil && wide(o) {
+			for _, kw := range []string{"if", "then", "else"} {
+				c.remove(n, kw, "keyword_removed")
+			}
+		}
+		l := n.List("oneOf")
+		if !slices.ContainsFunc(l, func(v any) bool { return wide(v.(*object)) }) {
+			return
+		}
+		if n.Has("anyOf") {
+			c.remove(n, "oneOf", "keyword_removed")
+			return
+		}
+		n.Rename("oneOf", "anyOf")
+		c.change(c.origin[n]+"/oneOf", "oneof_to_anyof", l, l, true)
+	})
+}
+
+// loses reports whether the rules take a constraint away from n itself.
+func (c *conv) loses(n *object) bool {
+	r := c.rules
+	if p, ok := n.Get("pattern"); ok {
+		if _, good := r.Pattern.fit(p.(string)); !good {
+			return true
+		}
+	}
+	if m := n.Object("patternProperties"); m != nil {
+		for _, k := range m.Keys() {
+			if _, good := r.Pattern.fit(k); !good {
+				return true
+			}
+		}
+	}
+	if r.MaxRepeat > 0 {
+		for _, kw := range repeated {
+			if v, ok := n.Get(kw); ok && ordered.Compare(v.(json.Number), json.Number(strconv.Itoa(r.MaxRepeat))) > 0 {
+				return true
+			}
+		}
+	}
+	if r.WholeBounds && declared(n)&^tNull != tInteger && slices.ContainsFunc(bounds, n.Has) {
+		return true
+	}
+	return c.cut || r.NoTuples && n.Has("prefixItems") || r.NoBesides && n.Has("properties") && (n.Has("anyOf") || n.Has("oneOf")) ||
+		slices.ContainsFunc(n.Keys(), func(kw string) bool { return r.Without[kw] })
+}
+
+var (
+	repeated = []string{"minLength", "maxLength", "minItems", "maxItems"}
+	bounds   = []string{"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"}
+)

@@ -239,7 +239,7 @@ func (c *conv) checkLimits() error {
 			}
 		}
 	})
-	depth := c.depth(c.root, map[*object]bool{})
+	depth := c.depth(c.root, map[*object]int{})
 	for _, x := range []struct {
 		what      string
 		got, most int
@@ -252,25 +252,27 @@ func (c *conv) checkLimits() error {
 	return nil
 }
 
-// depth counts the levels of objects below and including n; recursion counts once.
-func (c *conv) depth(n *object, path map[*object]bool) int {
-	if path[n] || len(path) > 2*MaxDepth {
-		return 0
+// depth counts the levels of objects below and including n; recursion counts
+// once. known holds what was counted already: a schema of definitions that each
+// use the next one twice has more paths than nodes.
+func (c *conv) depth(n *object, known map[*object]int) int {
+	if d, ok := known[n]; ok {
+		return d
 	}
-	path[n] = true
-	defer delete(path, n)
+	known[n] = 0 // while it is on the path
 	deepest := 0
 	if t := c.target(n.String("$ref")); t != nil {
-		deepest = c.depth(t, path)
+		deepest = c.depth(t, known)
 	}
 	each(n, func(p place, child any) any {
 		if o, ok := child.(*object); ok && p.keyword != "$defs" {
-			deepest = max(deepest, c.depth(o, path))
+			deepest = max(deepest, c.depth(o, known))
 		}
 		return child
 	})
 	if declared(n)&tObject != 0 {
 		deepest++
 	}
+	known[n] = deepest
 	return deepest
 }

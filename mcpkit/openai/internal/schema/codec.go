@@ -20,7 +20,8 @@ import (
 // hint is what was done to the values of one object node.
 type hint struct {
 	keys  map[string]string // the model's key to the server's
-	nulls map[string]bool   // the server's keys whose null only means that they are left out
+	nulls map[string]bool   // keys whose null only means that they are left out
+	maybe map[string]bool   // keys whose null may mean that, or null
 }
 
 // Codec brings a model's arguments back to what the server expects. It does the
@@ -68,23 +69,38 @@ func (k *Codec) Checked() bool {
 func (k *Codec) Decode(args *object) (out *object, repairs []string, err error) {
 	k.once.Do(k.prepare)
 	d := decoder{conv: k.conv}
-	v := d.value(args, []*object{k.conv.root}, "", 0)
-	out = v.(*object)
-	if k.check == nil {
-		return out, d.repairs, nil
+	out = d.value(args, []*object{k.conv.root}, "", 0).(*object)
+	if err = k.validate(out); err != nil && d.doubtful {
+		// A null may have stood for nothing after all.
+		d = decoder{conv: k.conv, omit: true}
+		if o := d.value(args, []*object{k.conv.root}, "", 0).(*object); k.validate(o) == nil {
+			return o, append(d.repairs, "a null for an optional parameter was left out"), nil
+		}
 	}
-	var ve *jsonschema.ValidationError
-	if err := k.check.Validate(ordered.Plain(out)); errors.As(err, &ve) {
-		return nil, nil, errors.New(k.explain(ve))
-	} else if err != nil {
+	if err != nil {
 		return nil, nil, err
 	}
 	return out, d.repairs, nil
 }
 
+// validate checks arguments against the server's own schema.
+func (k *Codec) validate(args *object) error {
+	if k.check == nil {
+		return nil
+	}
+	var ve *jsonschema.ValidationError
+	err := k.check.Validate(ordered.Plain(args))
+	if errors.As(err, &ve) {
+		return errors.New(k.explain(ve))
+	}
+	return err
+}
+
 type decoder struct {
 	*conv
-	repairs []string
+	repairs  []string
+	omit     bool // leave out what may be left out
+	doubtful bool // there was a null that might have been left out
 }
 
 // value decodes v, which must fit all of the schemas in at.
@@ -130,12 +146,15 @@ func (d *decoder) object(v *object, at []*object, ptr string, depth int) any {
 			}
 			if o := n.Object("properties").Object(key); o != nil {
 				below = append(below, o)
-				synthetic = synthetic || h != nil && h.nulls[key]
+				if h != nil && e == nil {
+					synthetic = synthetic || h.nulls[key] || d.omit && h.maybe[key]
+					d.doubtful = d.doubtful || h.maybe[key]
+				}
 			} else if o := n.Object("additionalProperties"); o != nil {
 				below = append(below, o)
 			}
 		}
-		if e == nil && synthetic {
+		if synthetic {
 			continue
 		}
 		out.Set(name, d.value(e, below, ptr+"/"+escape(name), depth+1))

@@ -103,6 +103,7 @@ type conv struct {
 	steps   int
 	draft   int  // 3, 4, 6, 7, 2019, 2020; what $schema says, else 2020
 	bare    bool // the root takes any key
+	cut     bool // inlining ended early somewhere
 	err     error
 }
 

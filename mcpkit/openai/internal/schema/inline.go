@@ -33,6 +33,7 @@ func (c *conv) inline() {
 	report := func(at, code, ref string, after *object) {
 		if !reported[code+ref] { // once for each target
 			reported[code+ref] = true
+			c.cut = true
 			c.change(at, code, ref, after, true)
 		}
 	}
@@ -166,7 +167,7 @@ func (c *conv) renameKeys() {
 				if h == nil {
 					h = &hint{}
 				}
-				c.hints[n] = &hint{keys: withKey(h.keys, name, k), nulls: h.nulls}
+				c.hints[n] = &hint{keys: withKey(h.keys, name, k), nulls: h.nulls, maybe: h.maybe}
 				if o := props.Object(name); o != nil {
 					if l := o.List("anyOf"); l != nil && c.rules.SingleType {
 						o = l[0].(*object) // a union has no words of its own there

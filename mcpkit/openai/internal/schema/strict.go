@@ -156,7 +156,7 @@ func (c *conv) close(n *object) {
 	}
 	l := n.List("required")
 	all := make([]any, 0, props.Len())
-	nulls := map[string]bool{}
+	nulls, maybe := map[string]bool{}, map[string]bool{}
 	for _, k := range props.Keys() {
 		all = append(all, k)
 		if containsName(l, k) {
@@ -166,12 +166,14 @@ func (c *conv) close(n *object) {
 		if c.takes(p, 0)&tNull == 0 {
 			nulls[k] = true
 			props.Set(k, c.orNull(p))
+		} else {
+			maybe[k] = true
 		}
 		c.change(at+"/properties/"+escape(k), "strict_required", nil, nil, false)
 	}
 	n.Set("required", all)
-	if len(nulls) > 0 {
-		c.hints[n] = &hint{nulls: nulls}
+	if len(nulls)+len(maybe) > 0 {
+		c.hints[n] = &hint{nulls: nulls, maybe: maybe}
 	}
 }
 
