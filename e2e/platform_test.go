@@ -1,4 +1,4 @@
-//go:build e2e
+//go:build e2e || bench
 
 // Package e2e runs the built platform against servers, browsers and disks that
 // are not the project's own. It needs what e2e/setup installs.

@@ -1,0 +1,269 @@
+//go:build bench
+
+package e2e
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/aurorabot-dev/platform/mcpkit/client"
+	"github.com/aurorabot-dev/platform/mcpkit/fakeserver"
+	"github.com/aurorabot-dev/platform/mcpkit/host"
+	"github.com/aurorabot-dev/platform/mcpkit/redact"
+	"github.com/aurorabot-dev/platform/mcpkit/signal"
+)
+
+func TestMain(m *testing.M) {
+	fakeserver.RunIfAsked()
+	code := m.Run()
+	table()
+	os.Exit(code)
+}
+
+// row is one figure beside the baseline of the same run.
+type row struct{ figure, ours, baseline, ratio, aim string }
+
+var rows []row
+
+func table() {
+	rows = append([]row{{"figure", "ours", "baseline", "ratio", "aim"}}, rows...)
+	var widths [5]int
+	for _, r := range rows {
+		for i, cell := range []string{r.figure, r.ours, r.baseline, r.ratio, r.aim} {
+			widths[i] = max(widths[i], len(cell))
+		}
+	}
+	for _, r := range rows {
+		fmt.Printf("%-*s  %*s  %*s  %*s  %s\n", widths[0], r.figure, widths[1], r.ours, widths[2], r.baseline, widths[3], r.ratio, r.aim)
+	}
+}
+
+// rounds is how often each figure is measured, in turn with its baseline; the
+// median of the pairs' ratios counts.
+const rounds = 5
+
+// paired measures ours and baseline in turn and returns the medians.
+func paired(ours, baseline func() float64) (a, b, ratio float64) {
+	var as, bs, rs []float64
+	for range rounds {
+		x, y := ours(), baseline()
+		as, bs, rs = append(as, x), append(bs, y), append(rs, x/y)
+	}
+	median := func(v []float64) float64 { slices.Sort(v); return v[len(v)/2] }
+	return median(as), median(bs), median(rs)
+}
+
+// callsFor calls from n goroutines for a while. It returns calls per second and
+// the median latency.
+func callsFor(t *testing.T, n int, call func() error) (perSecond float64, p50 time.Duration) {
+	const length = 2 * time.Second
+	var mu sync.Mutex
+	var all []time.Duration
+	var wg sync.WaitGroup
+	begun := time.Now()
+	for range n {
+		wg.Go(func() {
+			var mine []time.Duration
+			for time.Since(begun) < length {
+				t0 := time.Now()
+				if err := call(); err != nil {
+					t.Error(err)
+					return
+				}
+				mine = append(mine, time.Since(t0))
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			all = append(all, mine...)
+		})
+	}
+	wg.Wait()
+	took := time.Since(begun).Seconds()
+	slices.Sort(all)
+	if len(all) == 0 {
+		t.FailNow()
+	}
+	return float64(len(all)) / took, all[len(all)/2]
+}
+
+func TestCallsOverStdio(t *testing.T) {
+	m, err := client.New(client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close(context.Background())
+	argv, env := fakeserver.Command("fast-echo")
+	cmd := exec.Command(argv[0], argv[1:]...)
+	cmd.Env = append(os.Environ(), env...)
+	inR, inW, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	outR, outW, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.Stdin, cmd.Stdout = inR, outW
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { cmd.Process.Kill(); cmd.Wait() }()
+	inR.Close()
+	outW.Close()
+	if _, err := m.Connect(t.Context(), client.Conn{Server: "s", Stdin: inW, Stdout: outR}); err != nil {
+		t.Fatal(err)
+	}
+	redactor := redact.New(nil)
+	h := host.New(host.Options{Client: m, Sink: signal.Discard, Redact: func(raw []byte) []byte { out, _ := redactor.JSON(raw); return out }})
+	args := json.RawMessage(`{"message":"hello"}`)
+	gate := func() error {
+		_, err := h.Call(context.Background(), host.Call{Name: "s.echo", Arguments: args})
+		return err
+	}
+
+	base := exec.Command(argv[0], argv[1:]...)
+	base.Env = append(os.Environ(), env...)
+	session, err := mcp.NewClient(&mcp.Implementation{Name: "baseline", Version: "1"}, nil).
+		Connect(t.Context(), &mcp.CommandTransport{Command: base}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer session.Close()
+	sdk := func() error {
+		_, err := session.CallTool(context.Background(), &mcp.CallToolParams{Name: "echo", Arguments: map[string]any{"message": "hello"}})
+		return err
+	}
+
+	micros := func(call func() error) func() float64 {
+		return func() float64 { _, p50 := callsFor(t, 1, call); return float64(p50.Nanoseconds()) / 1000 }
+	}
+	a, b, r := paired(micros(gate), micros(sdk))
+	rows = append(rows, row{"call over stdio through the gate, one at a time, p50; SDK's client", fmt.Sprintf("%.0f µs", a), fmt.Sprintf("%.0f µs", b), fmt.Sprintf("%.2f", r), "<= 1.1"})
+	rate := func(call func() error) func() float64 {
+		return func() float64 { n, _ := callsFor(t, 64, call); return n }
+	}
+	a, b, r = paired(rate(gate), rate(sdk))
+	rows = append(rows, row{"calls over stdio through the gate, 64 at once; SDK's client", fmt.Sprintf("%.0f/s", a), fmt.Sprintf("%.0f/s", b), fmt.Sprintf("%.1f", r), ">= 3"})
+}
+
+const fleet = 50
+
+// runFleet runs the built platform on n fake servers and returns the time until
+// all are ready and the memory of the daemon then, in KiB.
+func runFleet(t *testing.T, n int) (ready time.Duration, rss float64) {
+	base := t.TempDir()
+	dir, data := filepath.Join(base, "manifests"), filepath.Join(base, "data")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	argv, _ := fakeserver.Command("echo")
+	for i := range n {
+		text := fmt.Sprintf("package: s%d\ntype: mcp-server\nmcp:\n  command: [%q]\n  env: {AURORA_FAKE_SERVER: echo}\n", i, argv[0])
+		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("s%d.yaml", i)), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cmd := exec.Command(bin("platform"), "run", "--manifests", dir, "--data", data, "--log-level", "info", "--log-format", "json")
+	stderr, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	begun := time.Now()
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		cmd.Process.Signal(syscall.SIGTERM)
+		cmd.Wait()
+	}()
+	lines := bufio.NewScanner(stderr)
+	for up := 0; up < n && lines.Scan(); {
+		if strings.Contains(lines.Text(), `"msg":"server started"`) {
+			up++
+		}
+	}
+	ready = time.Since(begun)
+	go func() {
+		for lines.Scan() {
+		}
+	}()
+	time.Sleep(3 * time.Second) // idle, after the collector has run
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", cmd.Process.Pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(status)) {
+		if f := strings.Fields(line); len(f) > 1 && f[0] == "VmRSS:" {
+			rss, _ = strconv.ParseFloat(f[1], 64)
+		}
+	}
+	return ready, rss
+}
+
+// bareFleet starts n fake servers in parallel and returns the time until each
+// has answered initialize.
+func bareFleet(t *testing.T, n int) time.Duration {
+	argv, env := fakeserver.Command("echo")
+	begun := time.Now()
+	var wg sync.WaitGroup
+	for range n {
+		wg.Go(func() {
+			cmd := exec.Command(argv[0], argv[1:]...)
+			cmd.Env = append(os.Environ(), env...)
+			in, err := cmd.StdinPipe()
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			out, err := cmd.StdoutPipe()
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if err := cmd.Start(); err != nil {
+				t.Error(err)
+				return
+			}
+			fmt.Fprintln(in, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"bare","version":"1"}}}`)
+			if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
+				t.Error(err)
+			}
+			in.Close()
+			t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+		})
+	}
+	wg.Wait()
+	return time.Since(begun)
+}
+
+func TestFleet(t *testing.T) {
+	var with, without []float64
+	a, b, r := paired(func() float64 {
+		ready, rss := runFleet(t, fleet)
+		with = append(with, rss)
+		return float64(ready.Milliseconds())
+	}, func() float64 { return float64(bareFleet(t, fleet).Milliseconds()) })
+	rows = append(rows, row{fmt.Sprintf("run until %d servers are ready; the processes bare", fleet), fmt.Sprintf("%.0f ms", a), fmt.Sprintf("%.0f ms", b), fmt.Sprintf("%.2f", r), "<= 1.5"})
+	for range rounds {
+		_, rss := runFleet(t, 1)
+		without = append(without, rss)
+	}
+	slices.Sort(with)
+	slices.Sort(without)
+	w, wo := with[rounds/2], without[rounds/2]
+	rows = append(rows, row{"memory of the daemon per idle server; the daemon with one server", fmt.Sprintf("%.0f KB", (w-wo)/(fleet-1)), fmt.Sprintf("%.0f KB", wo), "", "< 150 KB"})
+}
