@@ -126,6 +126,7 @@ func TestACallEndsByItsTimeOrWithItsCallerAndTheServerIsTold(t *testing.T) {
 }
 
 func TestAnswersMayComeInAnyOrder(t *testing.T) {
+	t.Parallel()
 	k := newKit(t)
 	k.connect(t, "late-call", "millis=600")
 	var group sync.WaitGroup
@@ -175,6 +176,7 @@ func TestALateAnswerIsNoStray(t *testing.T) {
 }
 
 func TestProgressBuysTimeUpToTheCeiling(t *testing.T) {
+	t.Parallel()
 	k := newKit(t)
 	k.connectWith(t, client.ServerConfig{CallTimeout: 500 * time.Millisecond, MaxCallTime: 1500 * time.Millisecond}, "progress")
 	var last string
@@ -351,6 +353,7 @@ func TestTheStatelessProtocolIsSpoken(t *testing.T) {
 }
 
 func TestListChangedComesOnTheListenStreamWhichIsOpenedAgain(t *testing.T) {
+	t.Parallel()
 	k := newKit(t)
 	k.connect(t, "modern")
 	eventually(t, "the stream", func() bool {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -133,7 +134,7 @@ func TestTheQueueIsBoundedByNumberAndBytes(t *testing.T) {
 	}
 	put := make(chan bool)
 	go func() { put <- q.put(signal.Signal{Params: json.RawMessage(`1`)}) }()
-	for !q.blocked() {
+	for !q.held(time.Now()) {
 	}
 	if s, ok := q.take(); !ok || s.Kind != signal.AppEvent || !<-put {
 		t.Fatal("room for the next was not given")
@@ -141,7 +142,7 @@ func TestTheQueueIsBoundedByNumberAndBytes(t *testing.T) {
 	q.put(signal.Signal{})
 	q.put(signal.Signal{})
 	go func() { put <- q.put(signal.Signal{}) }()
-	for !q.blocked() {
+	for !q.held(time.Now()) {
 	}
 	q.hurry()
 	if <-put || q.dropped() != 1 {

@@ -83,17 +83,18 @@ func (s *Session) watch(ctx context.Context) time.Duration {
 		return s.cfg.PingInterval - silent
 	}
 	busy := len(s.slots) > 0 && silent < s.cfg.MaxCallTime
-	if busy || s.closing.Load() || s.signals.blocked() {
+	if busy || s.closing.Load() || s.signals.held(time.Now()) {
 		return s.cfg.PingInterval
 	}
-	before := s.life.Load()
+	before, began := s.life.Load(), time.Now()
 	m := message{method: "ping", timeout: s.cfg.PingTimeout}
 	if s.version >= stateless {
 		m.method = "server/discover" // there is no ping (2026-07-28)
 	}
 	// Any answer proves life, a refusal too.
 	_, err := s.request(ctx, m)
-	if err != nil && err.Code == fault.Timeout && s.life.Load() == before && !s.signals.blocked() && !s.closing.Load() {
+	mute := err != nil && err.Code == fault.Timeout && s.life.Load() == before
+	if mute && !s.signals.held(began) && !s.closing.Load() {
 		s.fail(fmt.Errorf("%w: no sign of life for %v", ErrHung, (silent + s.cfg.PingTimeout).Round(time.Millisecond)))
 		s.wire.Close()
 	}

@@ -23,6 +23,7 @@ func TestEveryPageOfToolsIsRead(t *testing.T) {
 }
 
 func TestListsOfToolsThatAreWrong(t *testing.T) {
+	t.Parallel()
 	for mode, c := range map[string]struct {
 		want  []string
 		code  string // of what is reported
@@ -140,6 +141,7 @@ func TestToolsThatComeLaterAreAnnounced(t *testing.T) {
 }
 
 func TestAStormOfListChangedCostsAFewReadingsAndIsNoChange(t *testing.T) {
+	t.Parallel()
 	k := newKit(t)
 	changed, stop := k.Subscribe()
 	defer stop()

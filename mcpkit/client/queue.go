@@ -17,9 +17,10 @@ type queue struct {
 	changed sync.Cond
 	items   []signal.Signal // a ring of at most limit
 	bytes   int
-	waiting int
-	shut    bool // nothing more comes
-	rushed  bool // nobody waits for room any more
+	waiting int       // for room
+	waited  time.Time // when somebody last did
+	shut    bool      // nothing more comes
+	rushed  bool      // nobody waits for room any more
 	lost    int64
 	drained chan struct{} // closed by the taker when there is nothing more
 }
@@ -39,11 +40,12 @@ func (q *queue) full(size int) bool {
 func (q *queue) put(s signal.Signal) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.waiting++
 	for q.full(len(s.Params)) && !q.shut && !q.rushed {
+		q.waiting++
 		q.changed.Wait()
+		q.waiting--
+		q.waited = time.Now()
 	}
-	q.waiting--
 	if q.shut || q.full(len(s.Params)) {
 		q.lost++
 		return false
@@ -90,11 +92,12 @@ func (q *queue) take() (signal.Signal, bool) {
 	return s, true
 }
 
-// blocked reports whether somebody waits for room: the read loop, as a rule.
-func (q *queue) blocked() bool {
+// held reports whether somebody, the read loop as a rule, waits for room or has
+// waited since then.
+func (q *queue) held(since time.Time) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.waiting > 0 && len(q.items) > 0
+	return q.waiting > 0 || q.waited.After(since)
 }
 
 // close lets nothing more in. What is there can still be taken.

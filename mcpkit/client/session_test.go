@@ -69,6 +69,7 @@ func TestAServerThatTheProbeKillsIsGreetedWithInitializeNextTime(t *testing.T) {
 }
 
 func TestAServerThatIsMuteOnTheProbeIsGreetedAfterAShortWait(t *testing.T) {
+	t.Parallel()
 	k := newKit(t)
 	begin := time.Now()
 	k.connect(t, "discover-mute")
@@ -187,6 +188,7 @@ func TestAServerThatRefusesPingLives(t *testing.T) {
 }
 
 func TestAServerThatWorksOnACallIsNotHung(t *testing.T) {
+	t.Parallel()
 	k := newKit(t)
 	k.connectWith(t, client.ServerConfig{PingInterval: 30 * time.Millisecond, PingTimeout: 50 * time.Millisecond}, "busy")
 	res, err := k.Call(deadline(t), client.CallRequest{Server: "busy", Tool: "echo", Arguments: []byte(`{"message":"done","millis":700}`)})
@@ -196,6 +198,7 @@ func TestAServerThatWorksOnACallIsNotHung(t *testing.T) {
 }
 
 func TestAServerThatStopsReadingHangsNobodyForLong(t *testing.T) {
+	t.Parallel()
 	k := newKit(t)
 	s := k.connectWith(t, client.ServerConfig{WriteTimeout: time.Second}, "deaf")
 	k.echo(t, "deaf", "still here")
@@ -211,6 +214,7 @@ func TestAServerThatStopsReadingHangsNobodyForLong(t *testing.T) {
 }
 
 func TestAServerThatClosesItsStdinIsGivenUp(t *testing.T) {
+	t.Parallel()
 	k := newKit(t)
 	s := k.connect(t, "close-stdin")
 	eventually(t, "the write that fails", func() bool {

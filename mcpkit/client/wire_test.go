@@ -5,18 +5,57 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
 	"github.com/aurorabot-dev/platform/mcpkit/client"
+	"github.com/aurorabot-dev/platform/mcpkit/signal"
 )
 
 // memory is a wire to a server in this process.
 type memory struct {
-	answers chan []byte
-	done    chan struct{}
-	once    sync.Once
+	results map[string]string      // by method; others are unknown
+	lines   map[string]client.Line // whole answers by method, instead
+
+	in   chan client.Line
+	done chan struct{}
+	once sync.Once
+	mu   sync.Mutex
+	sent []string
+}
+
+func newMemory() *memory {
+	return &memory{
+		results: map[string]string{
+			"initialize": `{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"memory","version":"1"}}`,
+			"tools/list": `{"tools":[{"name":"echo","inputSchema":{}}]}`,
+			"tools/call": `{"content":[{"type":"text","text":"from memory"}]}`,
+		},
+		lines: map[string]client.Line{},
+		in:    make(chan client.Line, 256),
+		done:  make(chan struct{}),
+	}
+}
+
+func (m *memory) push(format string, args ...any) {
+	m.in <- client.Line{Data: fmt.Appendf(nil, format, args...), Owned: true}
+}
+
+// has reports how many messages of the client contain text.
+func (m *memory) has(text string) (n int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, s := range m.sent {
+		if strings.Contains(s, text) {
+			n++
+		}
+	}
+	return n
 }
 
 func (m *memory) Send(_ context.Context, msg []byte) error {
@@ -27,35 +66,39 @@ func (m *memory) Send(_ context.Context, msg []byte) error {
 }
 
 func (m *memory) TrySend(msg []byte) bool {
+	select {
+	case <-m.done:
+		return false
+	default:
+	}
+	m.mu.Lock()
+	m.sent = append(m.sent, string(msg))
+	m.mu.Unlock()
 	var r struct {
 		ID     json.RawMessage
 		Method string
 	}
 	json.Unmarshal(msg, &r)
-	result := map[string]string{
-		"initialize": `{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"memory","version":"1"}}`,
-		"tools/list": `{"tools":[{"name":"echo","inputSchema":{}}]}`,
-		"tools/call": `{"content":[{"type":"text","text":"from memory"}]}`,
-	}[r.Method]
-	answer := fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, r.ID, result)
+	line, whole := m.lines[r.Method]
+	result := m.results[r.Method]
 	switch {
-	case r.ID == nil:
-		return true
-	case result == "":
-		answer = fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"no"}}`, r.ID)
+	case r.ID == nil || r.Method == "":
+	case whole:
+		line.ID = r.ID
+		line.Data = []byte(strings.ReplaceAll(string(line.Data), "ID", string(r.ID)))
+		m.in <- line
+	case result != "":
+		m.push(`{"jsonrpc":"2.0","id":%s,"result":%s}`, r.ID, result)
+	default:
+		m.push(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"no"}}`, r.ID)
 	}
-	select {
-	case m.answers <- []byte(answer):
-		return true
-	case <-m.done:
-		return false
-	}
+	return true
 }
 
 func (m *memory) Receive() (client.Line, error) {
 	select {
-	case b := <-m.answers:
-		return client.Line{Data: b, Owned: true}, nil
+	case l := <-m.in:
+		return l, nil
 	case <-m.done:
 		return client.Line{}, io.EOF
 	}
@@ -68,30 +111,128 @@ func (m *memory) Close() error {
 	return nil
 }
 
-func TestASessionNeedsNoPipes(t *testing.T) {
-	k := newKit(t)
-	wire := &memory{answers: make(chan []byte, 16), done: make(chan struct{})}
-	s, err := k.Connect(deadline(t), client.Conn{Server: "remote", Wire: wire})
+func (k *kit) connectMemory(t *testing.T, m *memory, cfg client.ServerConfig) *client.Session {
+	t.Helper()
+	s, err := k.Connect(deadline(t), client.Conn{Server: "memory", Wire: m, Config: cfg})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, err := call(k.Manager, deadline(t), "remote", "echo", ""); err != nil || got != "from memory" {
+	t.Cleanup(func() { s.Close(nil); <-s.Done() })
+	return s
+}
+
+func TestASessionNeedsNoPipes(t *testing.T) {
+	k := newKit(t)
+	k.connectMemory(t, newMemory(), client.ServerConfig{})
+	if got, err := call(k.Manager, deadline(t), "memory", "echo", ""); err != nil || got != "from memory" {
 		t.Errorf("got %q, %v", got, err)
 	}
-	s.Close(nil)
-	<-s.Done()
 }
 
 func TestAConnectionWithoutAWayIsRefused(t *testing.T) {
 	k := newKit(t)
-	for _, c := range []client.Conn{{}, {Server: "x"}, {Wire: &memory{}}} {
+	for _, c := range []client.Conn{{}, {Server: "x"}, {Wire: newMemory()}} {
 		if _, err := k.Connect(deadline(t), c); err == nil {
 			t.Errorf("%+v was taken", c)
 		}
 	}
-	wire := &memory{done: make(chan struct{})}
+	wire := newMemory()
 	if _, err := k.Connect(deadline(t), client.Conn{Server: "x", Wire: wire, Config: client.ServerConfig{MaxLine: -1}}); err == nil {
 		t.Error("a negative limit was taken")
 	}
 	<-wire.done // and the wire is closed
+}
+
+func TestAGreetingThatCannotBeReadFailsAtOnce(t *testing.T) {
+	for name, line := range map[string]client.Line{
+		"too long":     {Skipped: 1 << 30},
+		"no JSON":      {Data: []byte(`{"jsonrpc":"2.0","id":ID,"result":{`)},
+		"wrong types":  {Data: []byte(`{"jsonrpc":"2.0","id":ID,"result":{"protocolVersion":7}}`)},
+		"odd error":    {Data: []byte(`{"jsonrpc":"2.0","id":ID,"error":"no"}`)},
+		"empty result": {Data: []byte(`{"jsonrpc":"2.0","id":ID,"result":{}}`)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			k, m := newKit(t), newMemory()
+			m.lines["initialize"] = line
+			ctx := deadline(t)
+			if _, err := k.Connect(ctx, client.Conn{Server: "memory", Wire: m}); err == nil || ctx.Err() != nil {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
+
+func TestARequestBeyondTheLimitIsAnswered(t *testing.T) {
+	k, m := newKit(t), newMemory()
+	k.connectMemory(t, m, client.ServerConfig{})
+	m.in <- client.Line{Skipped: 1 << 30, ID: []byte(`"q"`), Method: []byte(`"sampling/createMessage"`)}
+	eventually(t, "an answer", func() bool { return m.has(`"id":"q","error":{"code":-32600`) == 1 })
+}
+
+func TestALogLineWithAMethodIsNoNotification(t *testing.T) {
+	k, m := newKit(t), newMemory()
+	s := k.connectMemory(t, m, client.ServerConfig{})
+	m.push(`{"level":"info","method":"GET","path":"/"}`)
+	m.push(`{"jsonrpc":"2.0","method":7}`)
+	eventually(t, "both counted", func() bool { return s.Problems()["stdout_junk"] == 2 })
+	if n := len(k.of(signal.Notification)); n != 0 {
+		t.Errorf("%d were passed on", n)
+	}
+}
+
+func TestOnlySoManyRequestsOfAServerWaitAndItMayCancelThem(t *testing.T) {
+	k, m := newKit(t), newMemory()
+	var began sync.WaitGroup
+	began.Add(64)
+	cancelled := make(chan struct{}, 64)
+	k.connectMemory(t, m, client.ServerConfig{
+		Elicit: func(ctx context.Context, _ *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+			began.Done()
+			<-ctx.Done()
+			cancelled <- struct{}{}
+			return nil, ctx.Err()
+		},
+	})
+	for i := range 70 {
+		m.push(`{"jsonrpc":"2.0","id":"e%d","method":"elicitation/create","params":{"message":"?","requestedSchema":{"type":"object"}}}`, i)
+	}
+	began.Wait()
+	eventually(t, "six refusals", func() bool { return m.has("-32000") == 6 })
+	m.push(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"e7"}}`)
+	<-cancelled
+}
+
+func TestStatelessRequestsSayWhatTheClientOffers(t *testing.T) {
+	k, m := newKit(t), newMemory()
+	m.results["server/discover"] = `{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}}}`
+	k.connectMemory(t, m, client.ServerConfig{
+		Roots:    []*mcp.Root{{URI: "file:///srv"}},
+		Sampling: func(context.Context, *mcp.CreateMessageRequest) (*mcp.CreateMessageResult, error) { return nil, nil },
+		Elicit:   func(context.Context, *mcp.ElicitRequest) (*mcp.ElicitResult, error) { return nil, nil },
+	})
+	if _, err := call(k.Manager, deadline(t), "memory", "echo", ""); err != nil {
+		t.Fatal(err)
+	}
+	// The SDK's own requests and ours must say the same.
+	meta := func(method string) map[string]any {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		for _, msg := range m.sent {
+			var r struct {
+				Method string
+				Params struct {
+					Meta map[string]any `json:"_meta"`
+				}
+			}
+			if json.Unmarshal([]byte(msg), &r); r.Method == method {
+				delete(r.Params.Meta, "progressToken")
+				return r.Params.Meta
+			}
+		}
+		t.Fatalf("no %s was sent", method)
+		return nil
+	}
+	if d := cmp.Diff(meta("server/discover"), meta("tools/call")); d != "" {
+		t.Error(d)
+	}
 }
