@@ -26,7 +26,8 @@ import (
 //  5. save the checkpoint (not synced: the next intent carries it)
 type projector struct {
 	x       *Inbox
-	settled atomic.Uint64 // every record up to here is visible or needs no file
+	settled atomic.Uint64 // every record up to here is visible, durably, or needs no file
+	pos     uint64        // and up to here visible, but its folder may not be synced
 	reader  *journal.Reader
 	cp      checkpointFile
 	dirs    *dirs
@@ -77,11 +78,12 @@ func recoverProjection(x *Inbox, tmpGone bool) (_ *projector, err error) {
 	if err := p.dirs.clear(""); err != nil {
 		return nil, err
 	}
-	if err := p.cp.replace(dir, p.settled.Load()); err != nil {
+	p.pos = p.settled.Load()
+	if err := p.cp.replace(dir, p.pos); err != nil {
 		return nil, err
 	}
-	x.journal.Delivered(p.settled.Load())
-	p.reader = x.journal.Reader(p.settled.Load() + 1)
+	x.journal.Delivered(p.pos)
+	p.reader = x.journal.Reader(p.pos + 1)
 	return p, nil
 }
 
@@ -115,8 +117,10 @@ func (p *projector) finish(intent uint64) error {
 // run projects until ctx ends.
 func (p *projector) run(ctx context.Context) {
 	for {
-		if err := p.x.journal.Wait(ctx, p.settled.Load()+1); err != nil {
-			return
+		if !p.dirty {
+			if err := p.x.journal.Wait(ctx, p.pos+1); err != nil {
+				return
+			}
 		}
 		err := p.full()
 		if err == nil {
@@ -153,12 +157,17 @@ func (p *projector) step() error {
 		if err := p.settle(); err != nil {
 			return err
 		}
+		p.dirty = false
+		p.advance(p.pos)
+	}
+	if p.pos == p.x.journal.Durable() {
+		return nil
 	}
 	p.dirty = true
 	p.batch = p.batch[:0]
 	clear(p.names)
 	p.late = 0
-	last := p.settled.Load()
+	last := p.pos
 	for len(p.batch) < p.x.opt.Batch {
 		rec, err := p.reader.Next()
 		if errors.Is(err, io.EOF) {
@@ -176,7 +185,7 @@ func (p *projector) step() error {
 		p.x.problem("journal: " + d.String())
 	}
 	p.reader.Damage = nil
-	if last == p.settled.Load() {
+	if last == p.pos {
 		return fmt.Errorf("record %d of the journal cannot be read", last+1) // until one after it can
 	}
 	if err := p.deliver(last); err != nil {
@@ -206,7 +215,6 @@ func (p *projector) wanted(rec *journal.Record) bool {
 
 // deliver makes the batch visible; last is the position it settles.
 func (p *projector) deliver(last uint64) error {
-	from := p.settled.Load()
 	if len(p.batch) > 0 {
 		if err := p.writeFiles(); err != nil {
 			return err
@@ -214,7 +222,7 @@ func (p *projector) deliver(last uint64) error {
 		if err := p.x.opt.Fault("inbox intent"); err != nil {
 			return err
 		}
-		if err := p.cp.save(from, last, true); err != nil {
+		if err := p.cp.save(p.pos, last, true); err != nil {
 			return err
 		}
 		for i := range p.batch {
@@ -224,7 +232,9 @@ func (p *projector) deliver(last uint64) error {
 			if err := p.dirs.publish(p.batch[i].Name); err != nil {
 				return err
 			}
-			p.settle1(p.batch[i].Pos)
+			p.pos = p.batch[i].Pos
+			p.x.delivered.Add(1)
+			p.x.pending.Add(1)
 		}
 		if err := p.x.opt.Fault("inbox folder sync"); err != nil {
 			return err
@@ -239,15 +249,9 @@ func (p *projector) deliver(last uint64) error {
 	if err := p.cp.save(last, 0, false); err != nil {
 		return err
 	}
+	p.pos = last
 	p.advance(last)
 	return p.x.opt.Fault("inbox done")
-}
-
-// settle1 notes one visible file.
-func (p *projector) settle1(pos uint64) {
-	p.settled.Store(pos)
-	p.x.delivered.Add(1)
-	p.x.pending.Add(1)
 }
 
 // advance tells everyone that all records up to pos are settled.
@@ -299,14 +303,14 @@ func (p *projector) settle() error {
 	if err := p.dirs.syncPending(); err != nil {
 		return err
 	}
-	if err := p.cp.replace(p.x.opt.Journal.Dir, p.settled.Load()); err != nil {
+	if err := p.cp.replace(p.x.opt.Journal.Dir, p.pos); err != nil {
 		return err
 	}
 	if err := p.dirs.clear("event_"); err != nil {
 		return err
 	}
 	p.reader.Close()
-	p.reader = p.x.journal.Reader(p.settled.Load() + 1)
+	p.reader = p.x.journal.Reader(p.pos + 1)
 	return nil
 }
 
