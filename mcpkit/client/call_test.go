@@ -170,8 +170,8 @@ func TestALateAnswerIsNoStray(t *testing.T) {
 	if _, err := k.Call(deadline(t), client.CallRequest{Server: "slow", Tool: "echo", Arguments: []byte(`{"millis":300}`)}); err != nil {
 		t.Fatal(err)
 	}
-	if p := s.Problems(); len(p) != 0 {
-		t.Errorf("reported %v", p)
+	if p := s.Problems(); len(p) != 1 || p["late_response"] != 1 || len(k.of("mcp.error")) != 0 {
+		t.Errorf("counted %v", p)
 	}
 }
 

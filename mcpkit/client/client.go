@@ -25,7 +25,12 @@
 // server sent what they tell of. A call returns as soon as its answer was read:
 // an event that the server sent before the answer is then already in the
 // session's queue, so it reaches the sink before any later event, but perhaps
-// after the call has returned.
+// after the call has returned. What a server says while Connect still reads its
+// tools may reach the sink before Connect has returned.
+//
+// The first reading of a list is no signal: that the server is up says it
+// already. Later differences are [signal.CapabilityChanged], which comes after
+// the new catalogue was published, and only where the content differs.
 //
 // # Back-pressure
 //

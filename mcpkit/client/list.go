@@ -166,8 +166,8 @@ func (s *Session) readTools(ctx context.Context) {
 	s.lists.out = strings.Join(out, "\n")
 	s.lists.mu.Unlock()
 	if news { // each is said once, not with every reading
-		for i, line := range out {
-			s.announce(problemTool, line, nil, int64(i+1))
+		for _, line := range out {
+			s.announce(problemTool, line, nil, s.count(problemTool))
 		}
 	}
 	s.compare(tools, sums, list)

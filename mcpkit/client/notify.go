@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"strconv"
 	"sync"
 	"unicode"
@@ -143,6 +144,8 @@ const (
 	problemLogFlood  = "log_flood"
 	problemList      = "list_guard"
 	problemTool      = "tool_dropped"
+
+	countLate = "late_response" // counted, but no fault
 )
 
 // reports counts what a server does wrong, by code.
@@ -154,16 +157,19 @@ type reports struct {
 // report counts a fault of the server. The first of its code and every tenth
 // power is logged and announced, so that a flood costs nothing.
 func (s *Session) report(code, detail string, sample []byte) {
+	if n := s.count(code); powerOfTen(n) {
+		s.announce(code, detail, sample, n)
+	}
+}
+
+func (s *Session) count(code string) int64 {
 	s.reports.mu.Lock()
+	defer s.reports.mu.Unlock()
 	if s.reports.count == nil {
 		s.reports.count = map[string]int64{}
 	}
 	s.reports.count[code]++
-	n := s.reports.count[code]
-	s.reports.mu.Unlock()
-	if powerOfTen(n) {
-		s.announce(code, detail, sample, n)
-	}
+	return s.reports.count[code]
 }
 
 // announce does not wait: it may be dropped while the queue is full.
@@ -177,14 +183,13 @@ func (s *Session) announce(code, detail string, sample []byte, n int64) {
 	})
 }
 
-// Problems is how often the server did what, by the codes of signal.Fault.
+// Problems is how often the server did what, by the codes of signal.Fault, and
+// as late_response how many answers came after their requests were given up.
 func (s *Session) Problems() map[string]int64 {
 	s.reports.mu.Lock()
 	defer s.reports.mu.Unlock()
 	m := make(map[string]int64, len(s.reports.count))
-	for code, n := range s.reports.count {
-		m[code] = n
-	}
+	maps.Copy(m, s.reports.count)
 	return m
 }
 

@@ -118,6 +118,7 @@ func (s *Session) answered(line []byte, m jsonline.Message, owned bool) {
 			return
 		}
 		if late {
+			s.count(countLate)
 			s.log.Debug("an answer came after its request was given up", "id", id)
 			return
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/aurorabot-dev/platform/mcpkit/client"
+	"github.com/aurorabot-dev/platform/mcpkit/fault"
 	"github.com/aurorabot-dev/platform/mcpkit/signal"
 )
 
@@ -200,6 +201,41 @@ func TestOnlySoManyRequestsOfAServerWaitAndItMayCancelThem(t *testing.T) {
 	eventually(t, "six refusals", func() bool { return m.has("-32000") == 6 })
 	m.push(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"e7"}}`)
 	<-cancelled
+}
+
+func TestAServerIsToldOfTheCallsThatAClosedSessionGivesUp(t *testing.T) {
+	k, m := newKit(t), newMemory()
+	m.lines["tools/call"] = client.Line{Data: []byte(`{"jsonrpc":"2.0","method":"notifications/custom/began"}`)}
+	s := k.connectMemory(t, m, client.ServerConfig{})
+	failed := make(chan error, 3)
+	for range 3 {
+		go func() {
+			_, err := call(k.Manager, t.Context(), "memory", "echo", "")
+			failed <- err
+		}()
+	}
+	k.waitOf(t, signal.Notification, 3)
+	s.Close(fault.New(fault.ServerStopped, "it was disabled"))
+	for range 3 {
+		if f := faultOf(t, <-failed); f.Code != fault.ServerStopped || f.Outcome != fault.OutcomeUnknown {
+			t.Errorf("got %v", f)
+		}
+	}
+	if n := m.has(`"notifications/cancelled"`); n != 3 || m.has("it was disabled") != 3 {
+		t.Errorf("%d were said to be cancelled", n)
+	}
+	if _, err := s.Call(deadline(t), client.CallRequest{Tool: "echo"}); faultOf(t, err).Code != fault.ServerStopped {
+		t.Errorf("a call of a closed session: %v", err)
+	}
+}
+
+func TestARefusalOfPingIsASignOfLife(t *testing.T) {
+	k, m := newKit(t), newMemory()
+	s := k.connectMemory(t, m, client.ServerConfig{PingInterval: 10 * time.Millisecond, PingTimeout: patience})
+	eventually(t, "three pings", func() bool { return m.has(`"method":"ping"`) >= 3 })
+	if s.Err() != nil {
+		t.Error(s.Err())
+	}
 }
 
 func TestStatelessRequestsSayWhatTheClientOffers(t *testing.T) {
