@@ -2,6 +2,7 @@ package client
 
 import (
 	"encoding/json"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -135,6 +136,7 @@ func TestTheQueueIsBoundedByNumberAndBytes(t *testing.T) {
 	put := make(chan bool)
 	go func() { put <- q.put(signal.Signal{Params: json.RawMessage(`1`)}) }()
 	for !q.held(time.Now()) {
+		runtime.Gosched()
 	}
 	if s, ok := q.take(); !ok || s.Kind != signal.AppEvent || !<-put {
 		t.Fatal("room for the next was not given")
@@ -143,6 +145,7 @@ func TestTheQueueIsBoundedByNumberAndBytes(t *testing.T) {
 	q.put(signal.Signal{})
 	go func() { put <- q.put(signal.Signal{}) }()
 	for !q.held(time.Now()) {
+		runtime.Gosched()
 	}
 	q.hurry()
 	if <-put || q.dropped() != 1 {

@@ -173,7 +173,7 @@ func TestAHungServerIsNoticedBySilence(t *testing.T) {
 	}
 }
 
-func TestAServerThatRefusesPingLives(t *testing.T) {
+func TestWhereThereIsNoPingDiscoverIsTheSignOfLife(t *testing.T) {
 	quick := client.ServerConfig{PingInterval: 20 * time.Millisecond, PingTimeout: patience}
 	k := newKit(t)
 	s := k.connectWith(t, quick, "modern")

@@ -30,7 +30,7 @@ func processes() map[string]behaviour {
 			if err != nil {
 				panic(err)
 			}
-			c := exec.Command(self)
+			c := exec.Command(self, os.Args[1:]...)
 			c.Env = []string{envMode + "=sleeper"}
 			c.Stdout, c.Stderr = os.Stdout, os.Stderr
 			c.SysProcAttr = &syscall.SysProcAttr{Setsid: own}
@@ -71,7 +71,8 @@ func processes() map[string]behaviour {
 		"grandchild": {does: "starts a child that keeps stdout and stderr open, and exits when stdin ends",
 			start: child(false)},
 		"grandchild-session": {does: "is grandchild with the child in a session of its own", start: child(true)},
-		"sleeper":            {does: "is the child of grandchild", start: func(*server) { time.Sleep(lifetime) }},
+		"sleeper": {does: "is the child of grandchild, and lives for ten minutes (millis)",
+			start: func(s *server) { time.Sleep(s.millis("millis", int(lifetime.Milliseconds()))); os.Exit(0) }},
 		"discover-crash": {does: "exits with 1 on any request before initialize",
 			all: func(s *server, r *request) bool {
 				if r.ID != nil && r.Method != "initialize" && !s.greeted {
