@@ -1,0 +1,131 @@
+package externalizer
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"strconv"
+	"time"
+)
+
+const (
+	maxAnswer    = 64 << 20 // bytes of one answer of the endpoint
+	maxErrorBody = 64 << 10 // bytes of one that is a failure
+	maxSSELine   = 16 << 20
+)
+
+// transport reads what the client library does not pass on, and keeps from it
+// what it cannot take: answers without end, and the comments with which some
+// endpoints keep a stream alive. A run uses it for one request at a time.
+type transport struct {
+	base  http.RoundTripper
+	close func()
+	after time.Duration // Retry-After of the last answer; less than zero for none
+}
+
+func newTransport(base http.RoundTripper) *transport {
+	t := &transport{base: base, close: func() {}, after: -1}
+	if base == nil {
+		own := http.DefaultTransport.(*http.Transport).Clone()
+		t.base, t.close = own, own.CloseIdleConnections
+	}
+	return t
+}
+
+// refuseRedirect keeps a conversation from going where nobody sent it.
+func refuseRedirect(req *http.Request, _ []*http.Request) error {
+	return fmt.Errorf("%w to %s, which is not followed", errRedirect, req.URL.Redacted())
+}
+
+var errRedirect = errors.New("the endpoint redirects")
+
+func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
+	t.after = -1
+	res, err := t.base.RoundTrip(req)
+	if err != nil {
+		return nil, err
+	}
+	if res.StatusCode >= http.StatusBadRequest {
+		t.after = retryAfter(res.Header, time.Now())
+		res.Body = body{io.LimitReader(res.Body, maxErrorBody), res.Body}
+		return res, nil
+	}
+	limited := &capped{r: res.Body, left: maxAnswer}
+	if kind, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type")); kind == "text/event-stream" {
+		res.Body = body{newDataLines(limited), res.Body}
+	} else {
+		res.Body = body{limited, res.Body}
+	}
+	return res, nil
+}
+
+type body struct {
+	io.Reader
+	io.Closer
+}
+
+// capped is a reader that fails, rather than ends, past its limit.
+type capped struct {
+	r    io.Reader
+	left int
+}
+
+func (c *capped) Read(p []byte) (int, error) {
+	if c.left <= 0 {
+		return 0, fmt.Errorf("the endpoint's answer exceeds %d bytes", maxAnswer)
+	}
+	n, err := c.r.Read(p[:min(len(p), c.left)])
+	c.left -= n
+	return n, err
+}
+
+// dataLines passes on only the data lines of an event stream.
+type dataLines struct {
+	lines *bufio.Scanner
+	rest  []byte
+}
+
+func newDataLines(r io.Reader) *dataLines {
+	s := bufio.NewScanner(r)
+	s.Buffer(nil, maxSSELine)
+	return &dataLines{lines: s}
+}
+
+func (d *dataLines) Read(p []byte) (int, error) {
+	for len(d.rest) == 0 {
+		if !d.lines.Scan() {
+			if err := d.lines.Err(); err != nil {
+				return 0, err
+			}
+			return 0, io.EOF
+		}
+		line := d.lines.Bytes()
+		if data, ok := bytes.CutPrefix(line, []byte("data:")); ok {
+			// In the one spelling by which the client knows errors.
+			d.rest = append(append(append(d.rest[:0], "data: "...), bytes.TrimSpace(data)...), '\n')
+		}
+	}
+	n := copy(p, d.rest)
+	d.rest = d.rest[n:]
+	return n, nil
+}
+
+// retryAfter is how long an answer asks to wait (RFC 9110, section 10.2.3), or
+// less than zero when it does not say.
+func retryAfter(h http.Header, now time.Time) time.Duration {
+	if ms, err := strconv.ParseFloat(h.Get("Retry-After-Ms"), 64); err == nil && ms >= 0 && ms < 1e12 {
+		return time.Duration(ms * float64(time.Millisecond))
+	}
+	v := h.Get("Retry-After")
+	if s, err := strconv.ParseFloat(v, 64); err == nil && s >= 0 && s < 1e9 {
+		return time.Duration(s * float64(time.Second))
+	}
+	if at, err := http.ParseTime(v); err == nil {
+		return max(at.Sub(now), 0)
+	}
+	return -1
+}
