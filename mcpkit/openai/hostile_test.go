@@ -37,11 +37,11 @@ func hostile() map[string]string {
 		"depth 8000":              strings.Repeat(`{"items":`, 8000) + `{}` + strings.Repeat(`}`, 8000),
 		"depth in data":           `{"properties":{"a":{"default":` + strings.Repeat(`[`, 3000) + strings.Repeat(`]`, 3000) + `}}}`,
 		"a union of itself":       `{"anyOf":[{"$ref":"#"},{"$ref":"#"},{"$ref":"#/anyOf/0"}]}`,
-		"a wide union":            `{"type":"object","anyOf":[` + wide(3000, `{"properties":{"a":{"const":1},"b":{"type":"string"}}}`) + `]}`,
+		"a wide union":            `{"type":"object","anyOf":[` + wide(1500, `{"properties":{"a":{"const":1},"b":{"type":"string"}}}`) + `]}`,
 		"unions of unions":        `{"type":"object","properties":{"a":{"anyOf":[` + wide(60, `{"anyOf":[`+wide(60, `{"type":["string","integer","boolean"],"minLength":1}`)+`]}`) + `]}}}`,
 		"many properties": `{"type":"object","properties":{` + func() string {
 			var l []string
-			for i := range 12_000 {
+			for i := range 6_000 {
 				l = append(l, fmt.Sprintf(`"p%d":{"type":"string"}`, i))
 			}
 			return strings.Join(l, ",")
@@ -55,7 +55,7 @@ func hostile() map[string]string {
 func TestHostileSchemasAreContainedInEveryProfile(t *testing.T) {
 	const generous = 20 * time.Second
 	for name, schema := range hostile() {
-		for _, profile := range distinctProfiles {
+		for _, profile := range []string{"openai", "openai-strict", "gemini", "llamacpp", "typed"} {
 			start := time.Now()
 			x := export(t, profile, newTool("evil", "bomb", "d", schema), newTool("good", "fine", "d", `{"type":"object","properties":{"q":{"type":"string"}}}`))
 			if took := time.Since(start); took > generous {
@@ -75,8 +75,8 @@ func TestHostileSchemasAreContainedInEveryProfile(t *testing.T) {
 			if _, err := x.Decode("mcp__good__fine", `{"q":"x"}`); err != nil {
 				t.Errorf("%s, %s: the neighbour: %v", name, profile, err)
 			}
-			if _, err := x.Decode("mcp__evil__bomb", `{}`); err != nil && name != "a union of itself" {
-				t.Logf("%s, %s: %v", name, profile, err)
+			if _, err := x.Decode("mcp__evil__bomb", `{"x":[[1]],"a":1,"l":{}}`); err != nil && !strings.Contains(err.Error(), "invalid_arguments") {
+				t.Errorf("%s, %s: %v", name, profile, err)
 			}
 			if took := time.Since(start); took > 2*generous {
 				t.Errorf("%s, %s: decoding took %v", name, profile, took)
@@ -92,6 +92,25 @@ func TestOneBadToolLeavesTheOthersAlone(t *testing.T) {
 		x := export(t, "openai", newTool("evil", "bomb", "d", schema), good)
 		if got := x.byID[catalog.ID{Server: "good", Tool: "fine"}].result.Parameters; string(got) != string(want) {
 			t.Errorf("beside %s it is %s", name, got)
+		}
+	}
+}
+
+func TestArgumentsThatCostTooMuchToCheckAreRefused(t *testing.T) {
+	x := export(t, "openai", newTool("evil", "bomb", "d",
+		`{"type":"object","properties":{"n":{"$ref":"#/$defs/N"}},"$defs":{"N":{"oneOf":[{"properties":{"n":{"$ref":"#/$defs/N"}},"required":["y"]},{"properties":{"n":{"$ref":"#/$defs/N"}},"required":["z"]}]}}}`))
+	deep := strings.Repeat(`{"n":`, 60) + `{}` + strings.Repeat(`}`, 60)
+	_, err := x.Decode("mcp__evil__bomb", deep)
+	if err == nil || !strings.Contains(err.Error(), "too long") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestAbsurdNumbersAreNotComputed(t *testing.T) {
+	x := export(t, "openai", newTool("s", "t", "d", `{"type":"object","properties":{"n":{"type":"number","maximum":5,"multipleOf":0.1},"e":{"enum":[1,2]}}}`))
+	for _, args := range []string{`{"n":1e999999999}`, `{"n":-1e999999999}`, `{"n":1e-999999999}`, `{"e":1e999999999}`} {
+		if call, err := x.Decode("mcp__s__t", args); err == nil {
+			t.Errorf("%s became %s", args, call.Arguments)
 		}
 	}
 }

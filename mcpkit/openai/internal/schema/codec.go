@@ -4,15 +4,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
-	"github.com/santhosh-tekuri/jsonschema/v6/kind"
-	"golang.org/x/text/language"
-	"golang.org/x/text/message"
 
 	"github.com/aurorabot-dev/platform/mcpkit/openai/internal/ordered"
 )
@@ -32,9 +28,9 @@ type Codec struct {
 	rules *Rules
 
 	once  sync.Once
-	conv  *conv              // the schema that the model saw
-	check *jsonschema.Schema // the server's own; nil when it cannot be compiled
-	names map[string]string  // the server's renamed keys to the model's
+	conv  *conv             // the schema that the model saw
+	check *validator        // of the server's own schema; nil when that cannot be compiled
+	names map[string]string // the server's renamed keys to the model's
 }
 
 func (k *Codec) prepare() {
@@ -89,7 +85,7 @@ func (k *Codec) validate(args *object) error {
 		return nil
 	}
 	var ve *jsonschema.ValidationError
-	err := k.check.Validate(ordered.Plain(args))
+	err := k.check.validate(ordered.Plain(args))
 	if errors.As(err, &ve) {
 		return errors.New(k.explain(ve))
 	}
@@ -99,6 +95,7 @@ func (k *Codec) validate(args *object) error {
 type decoder struct {
 	*conv
 	repairs  []string
+	looks    int  // at branches of unions, so far
 	omit     bool // leave out what may be left out
 	doubtful bool // there was a null that might have been left out
 }
@@ -257,7 +254,7 @@ func (c *conv) takes(n *object, depth int) types {
 
 // fits reports whether v looks like what n describes: enough to choose a branch.
 func (d *decoder) fits(v any, n *object, depth int) bool {
-	if depth > 32 {
+	if d.looks++; d.looks > maxLooks || depth > 32 {
 		return true
 	}
 	if !d.takes(n, 0).allows(kindOf(v)) {
@@ -307,106 +304,4 @@ func (d *decoder) fits(v any, n *object, depth int) bool {
 		}
 	}
 	return true
-}
-
-// compile makes a validator of a document in 2020-12; nil when it has none.
-// It fetches nothing.
-func compile(root *object) *jsonschema.Schema {
-	const at = "mem:///schema"
-	c := jsonschema.NewCompiler()
-	c.DefaultDraft(jsonschema.Draft2020)
-	c.UseLoader(noLoader{})
-	c.UseRegexpEngine(lenientRegexp)
-	doc := ordered.Plain(root).(map[string]any)
-	delete(doc, "$schema")
-	if err := c.AddResource(at, doc); err != nil {
-		return nil
-	}
-	s, err := c.Compile(at)
-	if err != nil {
-		return nil
-	}
-	return s
-}
-
-type noLoader struct{}
-
-func (noLoader) Load(url string) (any, error) { return nil, fmt.Errorf("%s is not fetched", url) }
-
-// lenientRegexp lets everything through where Go cannot read the pattern: the
-// server will check it itself.
-func lenientRegexp(s string) (jsonschema.Regexp, error) {
-	re, err := regexp.Compile(s)
-	if err != nil {
-		return anything(s), nil
-	}
-	return re, nil
-}
-
-type anything string
-
-func (anything) MatchString(string) bool { return true }
-func (a anything) String() string        { return string(a) }
-
-// explain says what is wrong with arguments in words that name the fields, as
-// the model knows them.
-func (k *Codec) explain(ve *jsonschema.ValidationError) string {
-	const most = 5
-	var leaves []*jsonschema.ValidationError
-	var collect func(e *jsonschema.ValidationError)
-	collect = func(e *jsonschema.ValidationError) {
-		if len(e.Causes) == 0 {
-			leaves = append(leaves, e)
-		}
-		for _, c := range e.Causes {
-			collect(c)
-		}
-	}
-	collect(ve)
-	p := message.NewPrinter(language.English)
-	var said []string
-	for _, e := range leaves {
-		where := "the arguments"
-		if len(e.InstanceLocation) > 0 {
-			where = ""
-			for _, seg := range e.InstanceLocation {
-				where += "/" + escape(k.modelKey(seg))
-			}
-		}
-		what := e.ErrorKind.LocalizedString(p)
-		switch e := e.ErrorKind.(type) {
-		case *kind.Required:
-			what = "required and missing: " + k.quoted(e.Missing)
-		case *kind.AdditionalProperties:
-			what = "not known: " + k.quoted(e.Properties)
-		case *kind.FalseSchema:
-			what = "not allowed"
-		}
-		if s := where + ": " + what; !slices.Contains(said, s) {
-			said = append(said, s)
-		}
-	}
-	slices.Sort(said)
-	more := ""
-	if len(said) > most {
-		more = fmt.Sprintf("; and %d more", len(said)-most)
-		said = said[:most]
-	}
-	return strings.Join(said, "; ") + more
-}
-
-func (k *Codec) modelKey(server string) string {
-	if m, ok := k.names[server]; ok {
-		return m
-	}
-	return server
-}
-
-func (k *Codec) quoted(names []string) string {
-	out := make([]string, len(names))
-	for i, n := range names {
-		out[i] = fmt.Sprintf("%q", k.modelKey(n))
-	}
-	slices.Sort(out)
-	return strings.Join(out, ", ")
 }

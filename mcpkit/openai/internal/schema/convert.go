@@ -34,6 +34,7 @@ const (
 	maxInline  = 1_000     // copied while references are replaced by their targets
 	maxUnroll  = 2         // times that a recursive target is repeated below itself
 	maxInPlace = 5_000     // checks that one value may cost
+	maxLooks   = 50_000    // at branches of unions while arguments are decoded
 	maxChanges = 500       // in the report of one tool
 	maxShown   = 300       // bytes of a value in the report
 )

@@ -2,6 +2,7 @@ package schema
 
 import (
 	"errors"
+	"fmt"
 	"regexp/syntax"
 	"strings"
 )
@@ -123,7 +124,9 @@ func (r PatternRules) fit(pattern string) (string, bool) {
 	var se *syntax.Error
 	switch {
 	case errors.As(err, &se) && (se.Code == syntax.ErrInvalidRepeatSize || se.Code == syntax.ErrLarge):
-		if r.MaxRepeat > 0 || r.EscapeBrackets { // Go's limit of 1000 is its own
+		// Go's limit of 1000 is its own; {2,1} is wrong everywhere.
+		var least, most int
+		if n, _ := fmt.Sscanf(se.Expr, "{%d,%d}", &least, &most); n == 2 && most < least || r.MaxRepeat > 0 || r.EscapeBrackets {
 			return "", false
 		}
 	case err != nil:
