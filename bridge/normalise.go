@@ -115,7 +115,7 @@ func (b *Bridge) envelope(s *signal.Signal, method, typ, summary string, data an
 	}
 	env := &amp.Envelope{
 		Header: amp.Header{
-			Protocol: amp.Protocol, Method: method, Timestamp: amp.Timestamp{Time: at},
+			Protocol: amp.Protocol, Method: method, MessageID: s.ID, Timestamp: amp.Timestamp{Time: at},
 			Source: b.source(s), CorrelationID: s.CallID,
 		},
 		Payload: amp.Payload{Type: typ, Summary: b.summary(summary)},

@@ -19,7 +19,7 @@ var floors = [][]string{
 	{"mcpkit/serverkit", "mcpkit/client", "mcpkit/policy", "mcpkit/appkit", "bridge/journal", "bridge/bustest"},
 	{"mcpkit/openai", "bridge/inbox", "bridge/natsbus"},
 	{"bridge", "mcpkit/host"},
-	{"mcpkit/gateway", "mcpkit/externalizer"},
+	{"mcpkit/gateway", "mcpkit/externalizer", "bridge/outbox"},
 	{"apps", "cmd/platform/internal/console", "cmd/platform/internal/control"},
 	{"cmd/platform/internal/daemon"},
 	{"cmd/platform", "e2e"},

@@ -39,6 +39,7 @@ const (
 	Busy             = "busy"                // a bounded queue is full
 	RateLimited      = "rate_limited"        // policy allows so many calls and no more; see Error.Data
 	DuplicateCall    = "duplicate_call"      // the idempotency key was used before; nothing was sent again
+	Interrupted      = "interrupted"         // the platform ended with the call in flight
 	Internal         = "internal"            // a defect of the platform
 )
 

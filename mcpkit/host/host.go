@@ -72,9 +72,19 @@ type Call struct {
 	Timeout time.Duration
 	// Entrance says where the call came in, for the record: cli, api, outbox, model.
 	Entrance string
+	// Answer, if set, makes the event that ends the call its complete answer.
+	Answer *Answer
 	// Progress, if set, gets the params of notifications/progress, the latest
 	// only where it is slower than they come.
 	Progress func(params json.RawMessage)
+}
+
+// Answer asks for the event that ends a call to carry the whole result.
+type Answer struct {
+	// ID is the identity of the event: however often it is emitted, it is one event.
+	ID string
+	// Recorded, if set, is called once when the event is durable. It must not block.
+	Recorded func()
 }
 
 // Result is the answer of a tool. A tool that ran and failed is a Result with

@@ -53,14 +53,23 @@ func (l *line) emit(kind signal.Kind, summary string, fill func(*signal.Step)) {
 	if fill != nil {
 		fill(&step)
 	}
+	s := signal.Signal{Kind: kind, Server: l.step.Server, Time: time.Now(), CallID: l.id, Summary: summary, Data: &step}
+	if a := l.call.Answer; a != nil && last(kind) {
+		s.ID = a.ID
+		if a.Recorded != nil {
+			s.Ack = func(signal.Ack) { a.Recorded() }
+		}
+	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(l.ctx), recordTimeout)
 	defer cancel()
-	err := l.h.o.Sink.Observe(ctx, signal.Signal{
-		Kind: kind, Server: l.step.Server, Time: time.Now(), CallID: l.id, Summary: summary, Data: &step,
-	})
-	if err != nil {
+	if err := l.h.o.Sink.Observe(ctx, s); err != nil {
 		l.h.o.Logger.Error("a step of a call was not recorded", "call", l.id, "step", kind, "error", err)
 	}
+}
+
+// last reports whether a step of this kind ends a call.
+func last(kind signal.Kind) bool {
+	return kind == signal.ToolCompleted || kind == signal.ToolFailed || kind == signal.AmbiguousCall
 }
 
 // unresolved records a name that leads to no single tool.
@@ -158,6 +167,9 @@ func (l *line) completed(res *Result) {
 		}
 		if res.Artifact != nil {
 			s.Artifact, _ = json.Marshal(res.Artifact)
+		}
+		if l.call.Answer != nil && res.Artifact == nil {
+			s.Result = res.Raw
 		}
 	})
 }

@@ -60,15 +60,18 @@ type Signal struct {
 	Method string
 	Params json.RawMessage
 
-	// Ack, if set, is called once with the fate of an AppEvent as soon as it is
-	// decided: accepted and duplicate mean that the event is durable. It must
-	// not block.
+	// ID, if set, is the identity of what the signal becomes: a second signal with
+	// the same ID is a duplicate. Of an AppEvent the app's own id counts instead.
+	ID string
+
+	// Ack, if set, is called once with the signal's fate as soon as it is decided:
+	// accepted and duplicate mean that it is durable. It must not block.
 	Ack func(Ack)
 }
 
-// Ack is the fate of an app's event.
+// Ack is the fate of a signal.
 type Ack struct {
-	ID     string // the message id or idempotency key as the app gave it
+	ID     string // of an AppEvent the message id or idempotency key as the app gave it
 	Status string // AckAccepted, AckDuplicate or AckRejected
 	Reason string // why it was rejected
 }
@@ -144,6 +147,7 @@ type Step struct {
 	Retryable  bool            `json:"retryable,omitempty"`
 	Candidates []string        `json:"candidates,omitempty"`
 	Artifact   json.RawMessage `json:"artifact,omitempty"`
+	Result     json.RawMessage `json:"result,omitempty"` // whole, where the event is the answer and there is no artifact
 	Flags      []string        `json:"flags,omitempty"`
 }
 

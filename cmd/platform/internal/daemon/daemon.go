@@ -16,6 +16,7 @@ import (
 	"github.com/aurorabot-dev/platform/bridge"
 	"github.com/aurorabot-dev/platform/bridge/inbox"
 	"github.com/aurorabot-dev/platform/bridge/journal"
+	"github.com/aurorabot-dev/platform/bridge/outbox"
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/control"
 	"github.com/aurorabot-dev/platform/mcpkit/artifact"
 	"github.com/aurorabot-dev/platform/mcpkit/client"
@@ -132,6 +133,9 @@ func Run(ctx context.Context, o Options, log *slog.Logger, hooks Hooks) (err err
 	if err := p.openAPI(ctx, down); err != nil {
 		return err
 	}
+	if err := p.openOutbox(ctx, sink, down); err != nil {
+		return err
+	}
 	p.watch(ctx, hooks.Reload, down)
 	p.Reload()
 	p.log.Info("platform is up", "data", o.Data, "socket", p.socket, "servers", len(p.manifests))
@@ -182,6 +186,19 @@ func (p *Platform) openAPI(ctx context.Context, down *teardown) error {
 		os.Remove(path)
 		return err
 	})
+	return nil
+}
+
+// openOutbox carries out the calls that a Brain asks for with files.
+func (p *Platform) openOutbox(ctx context.Context, sink signal.Sink, down *teardown) error {
+	x, err := outbox.New(outbox.Options{Dir: p.layout.Outbox(), Caller: p.host, Sink: sink, Logger: p.log})
+	if err != nil {
+		return err
+	}
+	ctx, stop := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() { defer close(done); x.Run(ctx) }()
+	down.add("outbox", func(context.Context) error { stop(); <-done; return nil })
 	return nil
 }
 

@@ -17,6 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/aurorabot-dev/platform/amp"
+	"github.com/aurorabot-dev/platform/bridge"
 	"github.com/aurorabot-dev/platform/bridge/inbox/queue"
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/control"
 	"github.com/aurorabot-dev/platform/mcpkit/fakeserver"
@@ -390,6 +391,69 @@ func TestABurstOfEventsArrivesWholeAndInOrderWhileOthersAreQuick(t *testing.T) {
 			t.Fatalf("event %d is %s", i, e.Payload.Data)
 		}
 	}
+}
+
+// A Brain asks for calls with files.
+
+func (r *running) ask(name, content string) {
+	r.t.Helper()
+	dir := filepath.Join(r.data, "kernel/outbox/pending")
+	if err := os.WriteFile(filepath.Join(dir, "."+name), []byte(content), 0o600); err != nil {
+		r.t.Fatal(err)
+	}
+	if err := os.Rename(filepath.Join(dir, "."+name), filepath.Join(dir, name)); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+func TestARequestFileIsAnsweredOnceWithItsWholeResult(t *testing.T) {
+	r := launch(t, map[string]string{"s.yaml": fake("s", "echo", "")})
+	r.phase("s", "ready")
+	r.ask("call_req-1.json", `{"name":"s.echo","arguments":{"message":"by file"}}`)
+	e := r.has("s", "tool.completed", 1)[0]
+	if e.Header.CorrelationID != "req-1" || !strings.Contains(fmt.Sprint(field(t, e, "result")), "by file") {
+		t.Errorf("the answer is %+v %s", e.Header, e.Payload.Data)
+	}
+	done := filepath.Join(r.data, "kernel/outbox/done/call_req-1.json")
+	r.until("the request in done/", func() (bool, any) { _, err := os.Stat(done); return err == nil, err })
+
+	r.ask("call_req-1.json", `{"name":"s.echo","arguments":{"message":"again"}}`)
+	r.ask("call_req-2.json", `{"name":"s.echo","arguments":`)
+	r.ask("call_req-3.json", `{"name":"s.echo","arguments":{},"urgent":true}`)
+	r.ask("call_req-4.json", `{"arguments":{}}`)
+	r.ask("hello.json", `{}`)
+	r.has(bridge.PlatformApp, "mcp.error", 5)
+	for _, name := range []string{"call_req-1.json", "call_req-2.json", "call_req-3.json", "call_req-4.json", "hello.json"} {
+		reason, err := os.ReadFile(filepath.Join(r.data, "kernel/outbox/failed", name+".reason"))
+		if err != nil || len(reason) < 10 {
+			t.Errorf("%s: the reason is %q, %v", name, reason, err)
+		}
+	}
+	r.ask("call_req-5.json", `{"name":"s.nothing"}`)
+	if e := r.has(bridge.PlatformApp, "tool.failed", 1)[0]; e.Header.CorrelationID != "req-5" || field(t, e, "error_code") != fault.ToolNotFound {
+		t.Errorf("the answer is %+v %s", e.Header, e.Payload.Data)
+	}
+	r.has("s", "tool.completed", 1)
+}
+
+func TestARequestThatWasUnderWayIsAnsweredAsUnknownAndNotRunAgain(t *testing.T) {
+	r := launch(t, map[string]string{"s.yaml": fake("s", "echo", "")})
+	r.phase("s", "ready")
+	r.end()
+	// As a platform leaves it that was killed in mid-call.
+	if err := os.WriteFile(filepath.Join(r.data, "kernel/outbox/processing/call_lost.json"), []byte(`{"name":"s.echo"}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r.start()
+	e := r.has(bridge.PlatformApp, "tool.failed", 1)[0]
+	if e.Header.CorrelationID != "lost" || field(t, e, "outcome") != "unknown" {
+		t.Errorf("the answer is %+v %s", e.Header, e.Payload.Data)
+	}
+	r.end()
+	r.start()
+	r.phase("s", "ready")
+	r.has(bridge.PlatformApp, "tool.failed", 1)
+	r.has("s", "tool.completed", 0)
 }
 
 // Manifests change while the platform runs.
