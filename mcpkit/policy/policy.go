@@ -90,6 +90,8 @@ type Verdict struct {
 	// Approval is the handle of the question that is asked, or the answer that
 	// was used. It is set by Gate, not by Engine.
 	Approval string
+
+	replay bool // allowed only because the ledger will not let it be sent
 }
 
 // Fault is the failure that a call ends with under this verdict, or nil where it
