@@ -17,10 +17,14 @@ import (
 // what other processes wrote.
 const fewFiles = 4
 
+// eventPrefix begins the names of all files of events.
+const eventPrefix = "event_"
+
 // dirs are the two folders of the projector, held open.
 type dirs struct {
 	root         string
 	tmp, pending *os.File
+	syncfs       func(fd int) error // unix.Syncfs
 }
 
 func openDirs(root string) (*dirs, error) {
@@ -33,7 +37,7 @@ func openDirs(root string) (*dirs, error) {
 		tmp.Close()
 		return nil, err
 	}
-	return &dirs{root, tmp, pending}, nil
+	return &dirs{root, tmp, pending, unix.Syncfs}, nil
 }
 
 func (d *dirs) close() {
@@ -74,14 +78,36 @@ func (d *dirs) write(name string, body []byte, at time.Time, sync bool) (err err
 	return nil
 }
 
-// syncTmp makes the files written durable, and their names.
-func (d *dirs) syncTmp(each bool) error {
-	if !each {
-		err := unix.Syncfs(int(d.tmp.Fd()))
-		if err == nil {
-			return nil
-		}
+// syncTmp makes all files in tmp/ durable, and their names; with synced the
+// files are so already.
+func (d *dirs) syncTmp(synced bool) error {
+	if synced {
+		return d.tmp.Sync()
+	}
+	err := d.syncfs(int(d.tmp.Fd()))
+	if errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EINVAL) || errors.Is(err, unix.EOPNOTSUPP) {
+		return d.syncEach()
+	}
+	if err != nil {
 		return fmt.Errorf("syncfs %s: %w", d.tmp.Name(), err)
+	}
+	return nil
+}
+
+// syncEach is syncTmp where the system has no syncfs.
+func (d *dirs) syncEach() error {
+	names, err := namesIn(d.tmp.Name(), eventPrefix)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		f, err := os.Open(filepath.Join(d.tmp.Name(), name))
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(f.Sync(), f.Close()); err != nil {
+			return err
+		}
 	}
 	return d.tmp.Sync()
 }
@@ -89,20 +115,21 @@ func (d *dirs) syncTmp(each bool) error {
 func (d *dirs) syncPending() error { return d.pending.Sync() }
 
 // publish makes a file of tmp/ visible. A file of that name that is visible
-// already stays, and the one in tmp/ goes.
-func (d *dirs) publish(name string) error {
+// already stays, and the one in tmp/ goes: placed is false then.
+func (d *dirs) publish(name string) (placed bool, err error) {
 	from, to := int(d.tmp.Fd()), int(d.pending.Fd())
-	err := unix.Renameat2(from, name, to, name, unix.RENAME_NOREPLACE)
+	err = unix.Renameat2(from, name, to, name, unix.RENAME_NOREPLACE)
 	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EOPNOTSUPP) {
 		err = d.publishByLink(name)
 	}
+	placed = err == nil
 	if errors.Is(err, unix.EEXIST) {
 		err = unix.Unlinkat(from, name, 0)
 	}
 	if err != nil {
-		return pathError("rename", queue.Pending, name, err)
+		return false, pathError("rename", queue.Pending, name, err)
 	}
-	return nil
+	return placed, nil
 }
 
 // publishByLink is publish where the file system cannot rename without
@@ -124,7 +151,7 @@ func (d *dirs) publishByLink(name string) error {
 
 // clear removes what is in tmp/ and begins with prefix.
 func (d *dirs) clear(prefix string) error {
-	names, err := eventNames(d.tmp.Name(), prefix)
+	names, err := namesIn(d.tmp.Name(), prefix)
 	if err != nil {
 		return err
 	}

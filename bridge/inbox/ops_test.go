@@ -301,7 +301,10 @@ func TestAFullPendingFolderStopsDeliveryUntilTheBrainTakesSome(t *testing.T) {
 			}
 		}
 	}()
-	eventually(t, "degraded", func() bool { s := x.State(); return s.Err != nil && strings.Contains(s.Err.Error(), "nobody takes them") })
+	eventually(t, "degraded", func() bool {
+		s := x.State()
+		return s.Err != nil && strings.Contains(s.Err.Error(), "nobody takes them")
+	})
 	select {
 	case <-published:
 		t.Error("nobody was held back")

@@ -38,6 +38,9 @@ type projector struct {
 	late    int64           // records read with the batch that expired before they were visible
 }
 
+// maxBatchBytes ends a batch early where events are large, which bounds memory.
+const maxBatchBytes = 8 << 20
+
 // recoverProjection completes what the last process left. tmpGone says that
 // tmp/ was not there, so that it cannot tell what was visible.
 func recoverProjection(x *Inbox, tmpGone bool) (_ *projector, err error) {
@@ -103,7 +106,7 @@ func (p *projector) finish(intent uint64) error {
 		if rec.Kind != journal.Deliver {
 			continue
 		}
-		if err := p.dirs.publish(rec.Name); err != nil && !errors.Is(err, os.ErrNotExist) {
+		if _, err := p.dirs.publish(rec.Name); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return err
 		}
 	}
@@ -167,8 +170,8 @@ func (p *projector) step() error {
 	p.batch = p.batch[:0]
 	clear(p.names)
 	p.late = 0
-	last := p.pos
-	for len(p.batch) < p.x.opt.Batch {
+	last, size := p.pos, 0
+	for len(p.batch) < p.x.opt.Batch && size < maxBatchBytes {
 		rec, err := p.reader.Next()
 		if errors.Is(err, io.EOF) {
 			break
@@ -179,6 +182,7 @@ func (p *projector) step() error {
 		last = rec.Pos
 		if p.wanted(&rec) {
 			p.batch = append(p.batch, rec)
+			size += len(rec.Body)
 		}
 	}
 	for _, d := range p.reader.Damage {
@@ -229,8 +233,12 @@ func (p *projector) deliver(last uint64) error {
 			if err := p.x.opt.Fault("inbox rename"); err != nil {
 				return err
 			}
-			if err := p.dirs.publish(p.batch[i].Name); err != nil {
+			placed, err := p.dirs.publish(p.batch[i].Name)
+			if err != nil {
 				return err
+			}
+			if !placed { // an id beyond the memory of ids, or somebody else's file
+				p.x.opt.Logger.Warn("inbox: a file of that name is pending already and stays", "name", p.batch[i].Name)
 			}
 			p.pos = p.batch[i].Pos
 			p.x.delivered.Add(1)
@@ -306,7 +314,7 @@ func (p *projector) settle() error {
 	if err := p.cp.replace(p.x.opt.Journal.Dir, p.pos); err != nil {
 		return err
 	}
-	if err := p.dirs.clear("event_"); err != nil {
+	if err := p.dirs.clear(eventPrefix); err != nil {
 		return err
 	}
 	p.reader.Close()
@@ -356,8 +364,8 @@ func countNames(dir string) (n int64, err error) {
 	}
 }
 
-// eventNames lists the names in dir that begin with prefix.
-func eventNames(dir, prefix string) ([]string, error) {
+// namesIn lists the names in dir that begin with prefix.
+func namesIn(dir, prefix string) ([]string, error) {
 	d, err := os.Open(dir)
 	if err != nil {
 		return nil, err

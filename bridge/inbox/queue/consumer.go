@@ -45,12 +45,12 @@ type ConsumerOptions struct {
 // undo it, so a Brain that must never act twice keeps its own record of ids
 // before it acknowledges.
 type Consumer struct {
-	dir     Dir
-	opt     ConsumerOptions
-	shared  *os.File // held shared: no exclusive consumer
-	moves   *os.File // locked for the moment of a move
-	watch   *watch
-	moving  sync.Mutex // among goroutines what moves.lock is among processes
+	dir    Dir
+	opt    ConsumerOptions
+	shared *os.File // held shared: no exclusive consumer
+	moves  *os.File // locked for the moment of a move
+	watch  *watch
+	moving sync.Mutex // among goroutines what moves.lock is among processes
 
 	claiming sync.Mutex // guards the fields below
 	backlog  []Entry    // pending, in order, as of the last look

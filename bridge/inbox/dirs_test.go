@@ -1,0 +1,107 @@
+package inbox
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/aurorabot-dev/platform/bridge/inbox/queue"
+)
+
+func testDirs(t *testing.T) *dirs {
+	t.Helper()
+	root := filepath.Join(t.TempDir(), "inbox")
+	if _, err := queue.Prepare(root); err != nil {
+		t.Fatal(err)
+	}
+	d, err := openDirs(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(d.close)
+	return d
+}
+
+func write(t *testing.T, d *dirs, name, text string) {
+	t.Helper()
+	if err := d.write(name, []byte(text), time.Now(), false); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func content(t *testing.T, d *dirs, folder, name string) string {
+	t.Helper()
+	raw, err := os.ReadFile(filepath.Join(d.root, folder, name))
+	if errors.Is(err, os.ErrNotExist) {
+		return ""
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(raw)
+}
+
+func TestWithoutSyncfsEachFileIsSynced(t *testing.T) {
+	d := testDirs(t)
+	d.syncfs = func(int) error { return unix.ENOSYS }
+	write(t, d, "event_t_1.json", "one")
+	if err := d.syncTmp(false); err != nil {
+		t.Error(err)
+	}
+	d.syncfs = func(int) error { return unix.EIO }
+	if err := d.syncTmp(false); !errors.Is(err, unix.EIO) {
+		t.Errorf("a sync that failed: %v", err)
+	}
+}
+
+func TestAVisibleFileIsNeverOverwritten(t *testing.T) {
+	const name = "event_t_1.json"
+	for how, publish := range map[string]func(*dirs) error{
+		"rename": func(d *dirs) error {
+			if placed, err := d.publish(name); err != nil || placed {
+				return errors.Join(errors.New("placed over a file"), err)
+			}
+			return unix.EEXIST
+		},
+		"link": func(d *dirs) error { return d.publishByLink(name) },
+	} {
+		d := testDirs(t)
+		write(t, d, name, "first")
+		if placed, err := d.publish(name); err != nil || !placed {
+			t.Fatal(placed, err)
+		}
+		write(t, d, name, "second")
+		if err := publish(d); !errors.Is(err, unix.EEXIST) {
+			t.Errorf("%s: %v", how, err)
+		}
+		if got := content(t, d, queue.Pending, name); got != "first" {
+			t.Errorf("%s: pending holds %q", how, got)
+		}
+	}
+}
+
+func TestALinkInTmpOfAVisibleFileIsNotMadeVisibleAgain(t *testing.T) {
+	const name = "event_t_1.json"
+	d := testDirs(t)
+	write(t, d, name, "one")
+	tmp, done := filepath.Join(d.root, queue.Tmp, name), filepath.Join(d.root, queue.Done, name)
+	if err := os.Link(tmp, done); err != nil { // a crash between link and unlink; the Brain has taken it
+		t.Fatal(err)
+	}
+	if err := d.publishByLink(name); !errors.Is(err, unix.EEXIST) {
+		t.Errorf("got %v", err)
+	}
+	if got := content(t, d, queue.Pending, name); got != "" {
+		t.Errorf("pending holds %q", got)
+	}
+	if err := os.Remove(done); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.publishByLink(name); err != nil || content(t, d, queue.Pending, name) != "one" || content(t, d, queue.Tmp, name) != "" {
+		t.Errorf("by link: %v", err)
+	}
+}
