@@ -36,8 +36,21 @@ func TestMain(m *testing.M) {
 
 const patience = 30 * time.Second
 
-// serve starts fake servers, by name and mode, behind a gate.
-func serve(t testing.TB, servers map[string]string) (externalizer.Caller, *client.Manager) {
+// tapped is a pipe to a server that tells of what is written.
+type tapped struct {
+	*os.File
+	tap func([]byte)
+}
+
+func (p tapped) Write(b []byte) (int, error) {
+	n, err := p.File.Write(b)
+	p.tap(b[:n])
+	return n, err
+}
+
+// serve starts fake servers, by name and mode, behind a gate. taps are told of
+// what was sent to any.
+func serve(t testing.TB, servers map[string]string, taps ...func([]byte)) (externalizer.Caller, *client.Manager) {
 	t.Helper()
 	m, err := client.New(client.Options{})
 	if err != nil {
@@ -76,7 +89,12 @@ func serve(t testing.TB, servers map[string]string) (externalizer.Caller, *clien
 		})
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
-		if _, err := m.Connect(ctx, client.Conn{Server: name, Stdin: inW, Stdout: outR}); err != nil {
+		stdin := tapped{inW, func(b []byte) {
+			for _, tap := range taps {
+				tap(b)
+			}
+		}}
+		if _, err := m.Connect(ctx, client.Conn{Server: name, Stdin: stdin, Stdout: outR}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -478,16 +496,26 @@ func checkConversation(t *testing.T, res *externalizer.Result) {
 }
 
 func TestCancellingARunCancelsItsCalls(t *testing.T) {
-	caller, m := serve(t, map[string]string{"hang": "hang-call", "plain": "echo"})
-	model := modeltest.New(t, calls(
-		call("c1", "mcp__hang__echo", `{}`), call("c2", "mcp__plain__echo", `{}`), call("c3", "mcp__hang__echo", `{}`)))
-	ctx, cancel := context.WithCancel(t.Context())
+	sent := make(chan struct{})
 	var once sync.Once
+	caller, m := serve(t, map[string]string{"hang": "hang-call", "plain": "echo"}, func(b []byte) {
+		if strings.Contains(string(b), "for ever") {
+			once.Do(func() { close(sent) })
+		}
+	})
+	model := modeltest.New(t, calls(
+		call("c1", "mcp__hang__echo", `{"message":"for ever"}`), call("c2", "mcp__plain__echo", `{}`), call("c3", "mcp__hang__echo", `{}`)))
+	ctx, cancel := context.WithCancel(t.Context())
 	l, _ := loop(t, caller, model, streaming, func(o *externalizer.Options) {
 		o.MaxParallel = 2
 		o.OnEvent = func(e externalizer.Event) {
-			if e.Kind == externalizer.CallFinished { // of c2: c3 has its place
-				once.Do(cancel)
+			if e.Kind == externalizer.CallFinished && e.Call.ID == "c2" {
+				select {
+				case <-sent:
+				case <-time.After(patience):
+					t.Error("the first call was not sent")
+				}
+				cancel()
 			}
 		}
 	})
@@ -521,7 +549,7 @@ func TestCancellingARunCancelsItsCalls(t *testing.T) {
 func TestCallsAndRunsHaveDeadlines(t *testing.T) {
 	caller, _ := serve(t, map[string]string{"hang": "hang-call"})
 	model := modeltest.New(t, calls(call("c1", "mcp__hang__echo", `{}`)), modeltest.Turn{Text: "It hangs."})
-	l, _ := loop(t, caller, model, func(o *externalizer.Options) { o.CallTimeout = 50 * time.Millisecond })
+	l, _ := loop(t, caller, model, func(o *externalizer.Options) { o.CallTimeout = time.Second })
 	res := ask(t, l)
 	if c := res.Steps[0].Calls[0]; c.Error == nil || c.Error.Code != fault.Timeout || c.Error.Outcome != fault.OutcomeUnknown {
 		t.Errorf("the call: %+v", c.Error)
