@@ -39,7 +39,7 @@ func FuzzAnySchemaFitsItsProfile(f *testing.F) {
 // they reach the server as they were.
 func FuzzGeneratedSchemas(f *testing.F) {
 	r := rand.New(rand.NewPCG(1, 2))
-	for range 80 {
+	for range 30 {
 		b := make([]byte, 20+r.IntN(200))
 		for i := range b {
 			b[i] = byte(r.Uint32())

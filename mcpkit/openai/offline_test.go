@@ -32,7 +32,7 @@ func TestDecodeJSONGivesArgumentsOrOneError(t *testing.T) {
 		ok         bool
 	}{
 		{`"name":"mcp__push__subs","arguments":"{\"uids[]\":\"[1]\",\"n\":9007199254740993}"`,
-			`{"server":"push","tool":"subs","arguments":{"uids[]":[1],"n":9007199254740993},"repairs":["/uids[] was sent as a string and is array"]}`, true},
+			`{"server":"push","tool":"subs","arguments":{"uids[]":[1],"n":9007199254740993},"repairs":["/uids[] was sent as a string that holds JSON"]}`, true},
 		{`"name":"mcp__push__subs","arguments":"{}"`,
 			`{"error":{"error_code":"invalid_arguments","message":"arguments for mcp__push__subs do not fit: the arguments: required and missing: \"uids[]\""}}`, false},
 		{`"name":"subs","arguments":"{}"`,

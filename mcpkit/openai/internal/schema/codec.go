@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -85,7 +84,7 @@ func (k *Codec) validate(args *object) error {
 		return nil
 	}
 	var ve *jsonschema.ValidationError
-	err := k.check.validate(ordered.Plain(args))
+	err := k.check.validate(ordered.Plain(args), len(ordered.Append(nil, args)))
 	if errors.As(err, &ve) {
 		return errors.New(k.explain(ve))
 	}
@@ -205,7 +204,7 @@ func (d *decoder) unquote(s string, at []*object, ptr string, depth int) any {
 	if err != nil || !allowed.allows(kindOf(v)) || v == nil {
 		return s
 	}
-	d.repairs = append(d.repairs, fmt.Sprintf("%s was sent as a string and is %s", ptr, strings.Join(kindOf(v).names(), "")))
+	d.repairs = append(d.repairs, fmt.Sprintf("%s was sent as a string that holds JSON", ptr))
 	return d.value(v, at, ptr, depth+1)
 }
 

@@ -193,7 +193,7 @@ func (c *conv) flatten(n *object, path []string, where string) *object {
 		if len(alts) == 0 {
 			continue
 		}
-		if s := sayAlternatives(alts, kw); s != "" {
+		if s := sayAlternatives(alts, kw, where); s != "" {
 			c.sayNote(out, where, s)
 		}
 		c.intersect(out, c.union(alts, out.Object("properties")), false)
@@ -234,7 +234,7 @@ func (c *conv) takesObjects(n *object) bool {
 }
 
 // sayAlternatives puts what a flattened union said into a sentence.
-func sayAlternatives(alts []*object, kw string) string {
+func sayAlternatives(alts []*object, kw, where string) string {
 	const most = 12
 	var parts []string
 	said := false
@@ -273,10 +273,14 @@ func sayAlternatives(alts []*object, kw string) string {
 		more = " or " + strconv.Itoa(len(parts)-most) + " more"
 		parts = parts[:most]
 	}
-	lead := "Arguments come in one of these combinations: "
-	if kw == "oneOf" {
-		lead = "Arguments come in exactly one of these combinations: "
+	lead := "Arguments come in "
+	if where != "root" {
+		lead = "Its keys come in "
 	}
+	if kw == "oneOf" {
+		lead += "exactly "
+	}
+	lead += "one of these combinations: "
 	return lead + strings.Join(parts, " or ") + more + "."
 }
 

@@ -17,9 +17,13 @@ import (
 	"github.com/aurorabot-dev/platform/mcpkit/openai/internal/ordered"
 )
 
-// maxEvaluations bounds the schema nodes that one check of arguments visits: a
-// recursive union can make a small value cost more than a day.
-const maxEvaluations = 300_000
+// One check of arguments visits this many schema nodes at most, and so many
+// more for each byte of them: a recursive union can make a small value cost
+// more than a day.
+const (
+	maxEvaluations     = 50_000
+	evaluationsPerByte = 10
+)
 
 // validator checks values against one schema within a budget.
 type validator struct {
@@ -37,7 +41,8 @@ func (v *validator) Validate(*jsonschema.ValidatorContext, any) {
 
 var errBudget = errors.New("they take too long to check against the tool's schema; send simpler ones")
 
-func (v *validator) validate(value any) (err error) {
+// validate checks a value that is size bytes long as JSON.
+func (v *validator) validate(value any, size int) (err error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	defer func() {
@@ -52,7 +57,7 @@ func (v *validator) validate(value any) (err error) {
 	if n := absurd(value); n != "" {
 		return fmt.Errorf("the number %.40s is beyond all use", n)
 	}
-	v.left = maxEvaluations
+	v.left = maxEvaluations + size*evaluationsPerByte
 	return v.schema.Validate(value)
 }
 
