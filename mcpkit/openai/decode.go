@@ -104,9 +104,10 @@ func unfenced(s string) (string, bool) {
 	return strings.TrimSpace(rest), true
 }
 
-// withoutTrailingCommas drops commas, outside strings, that only space keeps
-// from a closing bracket.
+// withoutTrailingCommas drops commas, outside strings, that stand between a
+// value and a closing bracket.
 func withoutTrailingCommas(s string) string {
+	const space = " \t\r\n"
 	var b strings.Builder
 	inString := false
 	for i := 0; i < len(s); i++ {
@@ -117,7 +118,8 @@ func withoutTrailingCommas(s string) string {
 		case ch == '"':
 			inString = !inString
 		case ch == ',' && !inString:
-			if rest := strings.TrimLeft(s[i+1:], " \t\r\n"); rest != "" && (rest[0] == '}' || rest[0] == ']') {
+			before, after := strings.TrimRight(b.String(), space), strings.TrimLeft(s[i+1:], space)
+			if after != "" && strings.IndexByte("}]", after[0]) >= 0 && before != "" && strings.IndexByte("{[,:", before[len(before)-1]) < 0 {
 				continue
 			}
 		}

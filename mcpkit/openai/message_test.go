@@ -1,0 +1,165 @@
+package openai
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	openai "github.com/sashabaranov/go-openai"
+
+	"github.com/aurorabot-dev/platform/mcpkit/catalog"
+	"github.com/aurorabot-dev/platform/mcpkit/fault"
+)
+
+func TestEveryAnswerGetsOneMessageWhateverTheServerSent(t *testing.T) {
+	x := export(t, "openai", newTool("s", "t", "", ""))
+	id := catalog.ID{Server: "s", Tool: "t"}
+	for _, c := range []struct {
+		result string
+		failed bool
+		holds  string
+	}{
+		{``, true, "no tool result"},
+		{`null`, false, "no content"},
+		{`[]`, true, "no tool result"},
+		{`{"content":"text"}`, true, "no tool result"},
+		{`{"isError":"yes"}`, true, "no tool result"},
+		{`{"content":[7,{"type":"text","text":"kept"}]}`, true, "kept"},
+		{`{"content":[{"type":"image","mimeType":"image/png","data":"***"}]}`, false, "not base64"},
+		{`{"content":[{"type":"image","mimeType":"image/svg+xml","data":"AAAA"}]}`, false, "image/svg+xml, 3 bytes, cannot be shown"},
+		{`{"content":[{"type":"audio","mimeType":"audio/wav","data":"AAAA"}]}`, false, "audio/wav, 3 bytes"},
+		{`{"content":[{"type":"resource","resource":{"uri":"file:///b","mimeType":"application/pdf","blob":"AAAA"}}]}`, false, "file:///b; application/pdf, 3 bytes"},
+		{`{"content":[{"type":"resource"}]}`, true, "without content"},
+		{`{"content":[{"type":"text","text":"x","annotations":{"audience":["user"]}}]}`, false, "for the person"},
+		{`{"content":[],"structuredContent":null}`, false, "null"},
+		{`{"content":[{"type":"text","text":"42"}],"structuredContent":{"result":42}}`, false, "\n42\n"},
+		{`{"resultType":"novel","content":[{"type":"text","text":"kept"}]}`, true, "kept"},
+		{`{"structuredContent":{"n":9007199254740993}}`, false, `{"n":9007199254740993}`},
+		{`{"content":[{"type":"text","text":""}]}`, false, "(no content)"},
+	} {
+		m, images := x.ToolMessage(Answer{CallID: "c", Call: id, Result: json.RawMessage(c.result)})
+		want := "[mcp:s:t] result <<"
+		if c.failed {
+			want = "[mcp:s:t] error <<"
+		}
+		if !strings.HasPrefix(m.Content, want) || !strings.Contains(m.Content, c.holds) || len(images) > 0 || strings.TrimSpace(inside(t, m.Content)) == "" {
+			t.Errorf("%s became %q", c.result, m.Content)
+		}
+	}
+}
+
+func TestAFaultKeepsItsShapeForTheModel(t *testing.T) {
+	x := export(t, "openai", newTool("s", "t", "", ""))
+	e := fault.New(fault.Timeout, "no answer\u202e in 30 s").Unknown()
+	m, _ := x.ToolMessage(Answer{CallID: "c", Call: catalog.ID{Server: "s\n]", Tool: "t"}, Err: fmt.Errorf("calling: %w", e)})
+	if want := `{"ok":false,"error_code":"timeout","message":"no answer in 30 s","retryable":false,"outcome":"unknown"}`; inside(t, m.Content) != want {
+		t.Errorf("got %s", m.Content)
+	}
+	if !strings.HasPrefix(m.Content, "[mcp:s ):t] error <<") {
+		t.Errorf("a server's name forges the marker: %q", m.Content)
+	}
+	m, _ = x.ToolMessage(Answer{CallID: "c", Err: errors.New("odd")})
+	if !strings.Contains(m.Content, `"error_code":"internal"`) {
+		t.Errorf("got %s", m.Content)
+	}
+	m, _ = x.ToolMessage(Answer{CallID: "c", Err: &fault.Error{Code: "x", Message: "y", Data: json.RawMessage(`{`)}})
+	if !strings.Contains(m.Content, `"error_code":"x"`) {
+		t.Errorf("broken data hides the fault: %s", m.Content)
+	}
+}
+
+func TestALongResultKeepsHeadAndTail(t *testing.T) {
+	text := strings.Repeat("ä", MaxContent) + strings.Repeat("🎯", 10)
+	got := shorten(text, MaxContent)
+	if !utf8.ValidString(got) || !strings.HasPrefix(got, "ää") || !strings.HasSuffix(got, "ä🎯🎯🎯🎯🎯🎯🎯🎯🎯🎯") || !strings.Contains(got, "(… 10 characters omitted …)") {
+		t.Errorf("got %.50q … %q", got, got[len(got)-60:])
+	}
+	if s := strings.Repeat("x", 10); shorten(s, 10) != s {
+		t.Error("a text that fits was cut")
+	}
+}
+
+func TestStreamedCallsAreToldApart(t *testing.T) {
+	zero, one := 0, 1
+	call := func(index *int, id, name, args string) openai.ToolCall {
+		return openai.ToolCall{Index: index, ID: id, Function: openai.FunctionCall{Name: name, Arguments: args}}
+	}
+	for name, c := range map[string]struct {
+		deltas []openai.ToolCall
+		want   string
+	}{
+		"interleaved":              {[]openai.ToolCall{call(&zero, "a", "f", ""), call(&one, "b", "g", `{"x"`), call(&zero, "", "", `{}`), call(&one, "", "", `:1}`)}, `a f {} | b g {"x":1}`},
+		"whole, all with index 0":  {[]openai.ToolCall{call(&zero, "a", "f", `{"x":1}`), call(&zero, "b", "g", `{"y":2}`)}, `a f {"x":1} | b g {"y":2}`},
+		"whole, without any index": {[]openai.ToolCall{call(nil, "a", "f", `{"x":1}`), call(nil, "b", "g", ``)}, `a f {"x":1} | b g {}`},
+		"pieces, without an index": {[]openai.ToolCall{call(nil, "a", "f", `{"x"`), call(nil, "", "", `:1}`)}, `a f {"x":1}`},
+		"the id in every piece":    {[]openai.ToolCall{call(&zero, "a", "f", `{"x"`), call(&zero, "a", "f", `:1}`)}, `a f {"x":1}`},
+		"no id at all":             {[]openai.ToolCall{call(&zero, "", "f", ``), call(&one, "", "g", ``)}, `call_0 f {} | call_1 g {}`},
+	} {
+		var collector Collector
+		for _, d := range c.deltas {
+			collector.Add([]openai.ToolCall{d})
+		}
+		var got []string
+		for _, call := range collector.Calls() {
+			got = append(got, call.ID+" "+call.Function.Name+" "+call.Function.Arguments)
+		}
+		if s := strings.Join(got, " | "); s != c.want {
+			t.Errorf("%s: %s", name, s)
+		}
+	}
+	var flood Collector
+	for i := range 3 * maxCalls {
+		flood.Add([]openai.ToolCall{call(&i, fmt.Sprint(i), "f", "{}")})
+	}
+	if n := len(flood.Calls()); n != maxCalls {
+		t.Errorf("a flood left %d calls", n)
+	}
+}
+
+func TestRepairsAreOnlyOfWhatCanMeanOneThing(t *testing.T) {
+	x := export(t, "openai", newTool("s", "t", "", `{"type":"object","properties":{"n":{"type":"integer"},"b":{"type":["boolean","null"]},
+		"any":{},"s":{"type":["string","object"]},"o":{"type":"object","properties":{"d":{"type":"array","items":{"type":"integer"}}}}}}`))
+	for args, want := range map[string]string{ // "" where it must be an error
+		`{"n":"12"}`:                           `{"n":12}`,
+		`{"n":"9007199254740993"}`:             `{"n":9007199254740993}`,
+		`{"n":"12 "}`:                          `{"n":12}`,
+		`{"n":"twelve"}`:                       ``,
+		`{"n":"1.5"}`:                          ``,
+		`{"b":"true"}`:                         `{"b":true}`,
+		`{"b":"yes"}`:                          ``,
+		`{"any":"{\"a\":1}"}`:                  `{"any":"{\"a\":1}"}`,
+		`{"s":"{\"a\":1}"}`:                    `{"s":"{\"a\":1}"}`,
+		`{"o":"{\"d\":\"[\\\"7\\\"]\"}"}`:      `{"o":{"d":[7]}}`,
+		`{"o":"{\"d\":[1],\"d\":[2]}"}`:        ``,
+		"```\n{\"n\":1}\n```":                  `{"n":1}`,
+		"```python\n{\"n\":1}\n```":            ``,
+		"here: ```json\n{}\n```":               ``,
+		"```json\n{}\n```\n```json\n{}\n```":   ``,
+		`{"any":",}","n":1,}`:                  `{"any":",}","n":1}`,
+		`{"any":[1,2,],}`:                      `{"any":[1,2]}`,
+		`{,}`:                                  ``,
+		`{"n":1,,}`:                            ``,
+		`{'n':1}`:                              ``,
+		`{"n":1`:                               ``,
+		`{"n":NaN}`:                            ``,
+		`"\"{}\""`:                             ``,
+		`{"any":` + strings.Repeat("[", 600):   ``,
+		"\ufeff{}":                             ``,
+		`{"o":{"d":[]},"n":1} // and a remark`: ``,
+	} {
+		call, err := x.Decode("mcp__s__t", args)
+		switch {
+		case want == "" && err == nil:
+			t.Errorf("%s became %s", args, call.Arguments)
+		case want != "" && err != nil:
+			t.Errorf("%s: %v", args, err)
+		case err == nil && string(call.Arguments) != want:
+			t.Errorf("%s became %s", args, call.Arguments)
+		case err == nil && want != args && len(call.Repairs) == 0:
+			t.Errorf("%s was repaired silently", args)
+		}
+	}
+}
