@@ -332,6 +332,11 @@ func invalid(t *testing.T, h Harness) {
 	if r, err := b.Publish(t.Context(), bus.Item{Envelope: good}, bus.Item{Envelope: bad}); err == nil {
 		t.Errorf("an envelope without a type: %+v", r)
 	}
+	noJSON := Event("a", "t", 3)
+	noJSON.Payload.Data = json.RawMessage(`{"cut":`)
+	if r, err := b.Publish(t.Context(), bus.Item{Envelope: noJSON}); err == nil {
+		t.Errorf("data that is not JSON: %+v", r)
+	}
 	closeBus(t, b)
 	if n := len(h.Delivered(t)); n != 0 {
 		t.Errorf("delivered %d", n)

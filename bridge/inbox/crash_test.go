@@ -266,6 +266,9 @@ func TestACrashAtAnyStepLosesNothingAndRepeatsNothing(t *testing.T) {
 	for step, counts := range steps {
 		t.Run(strings.ReplaceAll(step, " ", "-"), func(t *testing.T) {
 			t.Parallel()
+			if long(1) == 1 {
+				counts = counts[len(counts)-1:]
+			}
 			for _, nth := range counts {
 				dir := t.TempDir()
 				opt, log := options(dir), filepath.Join(dir, "log")
@@ -273,7 +276,7 @@ func TestACrashAtAnyStepLosesNothingAndRepeatsNothing(t *testing.T) {
 				for round, s := range []childSpec{
 					{CrashAt: step, Nth: nth}, {CrashAt: step, Nth: nth}, {}, // the last one runs through
 				} {
-					s.NoSyncFS = nth%2 == 0
+					s.NoSyncFS = round == 1
 					s.Dir, s.Log, s.Round, s.Producers, s.Each = dir, log, round, 8, 8
 					cmd, out := startChild(t, s)
 					for out.Scan() {

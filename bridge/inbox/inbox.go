@@ -203,6 +203,7 @@ const maxSource = 1024 // bytes of a source's app and instance together
 func newDraft(item bus.Item) (draft, error) {
 	e := item.Envelope
 	check := *e
+	check.Payload.Data = nil // encoding it finds out whether it is JSON
 	if check.Header.MessageID == "" {
 		check.Header.MessageID = "given later"
 	}
