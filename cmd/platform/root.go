@@ -62,6 +62,7 @@ Start it with "platform run"; the other verbs talk to the running platform.`,
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(
 		c.runCommand(), c.checkCommand(), c.serversCommand(), c.toolsCommand(), c.callCommand(),
+		c.askCommand(),
 		c.inboxCommand(), c.logsCommand(), c.versionCommand(),
 	)
 	return root

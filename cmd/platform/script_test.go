@@ -27,6 +27,7 @@ func TestMain(m *testing.M) {
 			os.Exit(execute(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 		},
 		"platform-wait": waitReady,
+		"with-model":    withModel,
 	})
 }
 
