@@ -2,7 +2,7 @@
 // entrance it came in by. It is the ToolRouter and ToolExecutor of the
 // protocol's documents.
 //
-//	resolve → check arguments → authorize → call → check result → redact → cap → record
+//	resolve → check arguments → permit → call → check result → redact → cap → record
 //
 // [Host.Call] is that line, readable from top to bottom. Each step leaves a
 // signal with the call's id, in order, also when the call fails on the way. The
@@ -24,6 +24,7 @@ import (
 	"github.com/aurorabot-dev/platform/mcpkit/client"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
 	"github.com/aurorabot-dev/platform/mcpkit/openai"
+	"github.com/aurorabot-dev/platform/mcpkit/policy/review"
 	"github.com/aurorabot-dev/platform/mcpkit/signal"
 )
 
@@ -38,8 +39,9 @@ type Options struct {
 	Client Client
 	Sink   signal.Sink
 	Logger *slog.Logger // nil discards
-	// Policy decides before anything is sent. nil allows every call.
-	Policy Policy
+	// Gate decides before anything is sent; *policy.Gate is one. nil allows every
+	// call and remembers none.
+	Gate Gate
 	// Prefix leads every exported tool name. Empty means "mcp".
 	Prefix string
 	// Profile is the provider profile of exports that name none. Empty means "openai".
@@ -72,6 +74,16 @@ type Call struct {
 	Timeout time.Duration
 	// Entrance says where the call came in, for the record: cli, api, outbox, model.
 	Entrance string
+	// Provenance are the call ids of the results that the arguments came from.
+	Provenance []string
+	// IdempotencyKey, if set, makes a second call with it get the first one's
+	// answer instead of being sent.
+	IdempotencyKey string
+	// Approval is the handle of an earlier question about the same call.
+	Approval string
+	// Wait makes a call that a person is asked about wait for the answer. Without
+	// it the call ends with fault.ApprovalRequired and the question's handle.
+	Wait bool
 	// Answer, if set, makes the event that ends the call its complete answer.
 	Answer *Answer
 	// Progress, if set, gets the params of notifications/progress, the latest
@@ -96,7 +108,8 @@ type Result struct {
 	Raw      json.RawMessage // the MCP CallToolResult, exact but for removed secrets
 	IsError  bool            // the tool's own word
 	Duration time.Duration
-	Artifact any // where the whole result is kept, if it exceeded MaxResult
+	Artifact any  // where the whole result is kept, if it exceeded MaxResult
+	Replayed bool // an earlier call with the same idempotency key had this answer; nothing was sent
 }
 
 // Host carries calls. It is safe for concurrent use.
@@ -114,9 +127,6 @@ type Host struct {
 func New(o Options) *Host {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
-	}
-	if o.Policy == nil {
-		o.Policy = AllowAll{}
 	}
 	if o.Prefix == "" {
 		o.Prefix = "mcp"
@@ -143,8 +153,36 @@ func (h *Host) Table() *catalog.Table {
 	defer h.mu.Unlock()
 	if h.snap != snap {
 		h.snap, h.table = snap, catalog.NewTable(h.o.Prefix, snap.Tools)
+		h.review(snap.Tools)
 	}
 	return h.table
+}
+
+// reviewTimeout bounds the review of a catalogue; past it tools that were not
+// reviewed are asked about.
+const reviewTimeout = 10 * time.Second
+
+// review has a new catalogue looked through before any of it can be called.
+func (h *Host) review(tools []*catalog.Tool) {
+	if h.o.Gate == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), reviewTimeout)
+	defer cancel()
+	report, err := h.o.Gate.Review(ctx, tools)
+	if err != nil {
+		h.o.Logger.Error("reviewing the catalogue failed; its new tools are asked about", "error", err)
+	}
+	if report == nil {
+		return
+	}
+	for _, s := range report.Servers {
+		for _, t := range s.Tools {
+			if t.State == review.Changed || t.State == review.Added || len(t.Findings) > 0 {
+				h.o.Logger.Warn("tool wants a review", "server", s.Server, "tool", t.Tool, "state", t.State, "findings", len(t.Findings))
+			}
+		}
+	}
 }
 
 // Export is the current catalogue, or one server's part of it, as function tools
@@ -180,8 +218,14 @@ func (h *Host) Call(ctx context.Context, c Call) (*Result, error) {
 		return nil, line.refused(err)
 	}
 
-	if err := line.authorize(h.o.Policy, args); err != nil {
+	run, err := line.permit(h.o.Gate, args)
+	if err != nil {
 		return nil, line.refused(err)
+	}
+	if run.replay() {
+		res := run.result(line)
+		line.completed(res)
+		return res, nil
 	}
 
 	line.started()
@@ -193,6 +237,7 @@ func (h *Host) Call(ctx context.Context, c Call) (*Result, error) {
 		err = h.schemas.checkResult(tool, answer)
 	}
 	if err != nil {
+		run.fail(line, err)
 		return nil, line.failed(err)
 	}
 
@@ -203,6 +248,7 @@ func (h *Host) Call(ctx context.Context, c Call) (*Result, error) {
 	if len(res.Raw) > h.o.MaxResult {
 		res.Artifact = h.keep(ctx, res.Raw)
 	}
+	run.complete(line, res)
 	line.completed(res)
 	return res, nil
 }

@@ -191,26 +191,6 @@ func TestACrashInMidCallIsAFailureWithUnknownOutcome(t *testing.T) {
 	}
 }
 
-type deny struct{ host.AllowAll }
-
-func (deny) Decide(host.Request) host.Verdict {
-	return host.Verdict{Risk: "critical", Actor: "config", Reason: "critical tools are denied"}
-}
-
-func TestADeniedCallEndsAfterTheVerdict(t *testing.T) {
-	rec := &recorder{}
-	h := host.New(host.Options{Client: serve(t, rec, map[string]string{"s": "echo"}), Sink: rec, Policy: deny{}})
-	_, err := h.Call(t.Context(), host.Call{Name: "s.echo"})
-	var f *fault.Error
-	if !errors.As(err, &f) || f.Code != fault.Denied || !strings.Contains(f.Message, "critical tools are denied") {
-		t.Errorf("got %v", err)
-	}
-	want := []signal.Kind{signal.PermissionRequested, signal.PermissionResolved, signal.ToolFailed}
-	if diff := cmp.Diff(want, rec.kinds()); diff != "" {
-		t.Error(diff)
-	}
-}
-
 type shelf struct{ sizes []int }
 
 func (s *shelf) Put(_ context.Context, data []byte, _ string) (any, error) {

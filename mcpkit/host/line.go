@@ -44,7 +44,6 @@ func (h *Host) begin(ctx context.Context, c Call) *line {
 func (l *line) resolved(tool *catalog.Tool) {
 	l.tool = tool
 	l.step.Tool, l.step.Server = tool.Name, tool.Source.Server
-	l.step.Risk = string(tool.Risk)
 }
 
 // emit records one step.
@@ -108,41 +107,6 @@ func (l *line) failure(f *fault.Error) func(*signal.Step) {
 	}
 }
 
-// authorize asks the policy and, where it says so, a person.
-func (l *line) authorize(p Policy, args json.RawMessage) error {
-	req := Request{CallID: l.id, Tool: l.tool, Arguments: args, Entrance: l.call.Entrance}
-	v := p.Decide(req)
-	if v.Risk != "" {
-		l.step.Risk = v.Risk
-	}
-	asked := "allow"
-	if v.Ask {
-		asked = "ask"
-	} else if !v.Allow {
-		asked = "deny"
-	}
-	l.emit(signal.PermissionRequested, "permission for "+l.step.Tool, func(s *signal.Step) {
-		s.Decision, s.Reason, s.Arguments = asked, v.Reason, args
-	})
-	if v.Ask {
-		var err error
-		if v, err = p.Await(l.ctx, req); err != nil {
-			v = Verdict{Actor: "none", Reason: err.Error()}
-		}
-	}
-	decision := "deny"
-	if v.Allow {
-		decision = "allow"
-	}
-	l.emit(signal.PermissionResolved, fmt.Sprintf("%s: %s by %s", l.step.Tool, decision, v.Actor), func(s *signal.Step) {
-		s.Decision, s.Actor, s.Reason = decision, v.Actor, v.Reason
-	})
-	if v.Allow {
-		return nil
-	}
-	return fault.New(fault.Denied, "%s may not be called: %s", l.step.Tool, v.Reason)
-}
-
 func (l *line) started() {
 	l.emit(signal.CallStarted, "call to "+l.step.Tool, nil)
 	l.emit(signal.ToolStarted, l.step.Tool+" started", nil)
@@ -151,9 +115,11 @@ func (l *line) started() {
 // completed records an answer and sets its duration.
 func (l *line) completed(res *Result) {
 	res.Duration = time.Since(l.start)
-	l.emit(signal.CallCompleted, "call to "+l.step.Tool+" completed", func(s *signal.Step) {
-		s.DurationMS, s.Size = res.Duration.Milliseconds(), int64(len(res.Raw))
-	})
+	if !res.Replayed { // nothing was sent
+		l.emit(signal.CallCompleted, "call to "+l.step.Tool+" completed", func(s *signal.Step) {
+			s.DurationMS, s.Size = res.Duration.Milliseconds(), int64(len(res.Raw))
+		})
+	}
 	kind, verb := signal.ToolCompleted, "completed"
 	if res.IsError {
 		kind, verb = signal.ToolFailed, "failed"

@@ -3,43 +3,118 @@ package host
 import (
 	"context"
 	"encoding/json"
+	"fmt"
+	"time"
 
 	"github.com/aurorabot-dev/platform/mcpkit/catalog"
+	"github.com/aurorabot-dev/platform/mcpkit/policy"
+	"github.com/aurorabot-dev/platform/mcpkit/policy/ledger"
+	"github.com/aurorabot-dev/platform/mcpkit/policy/review"
+	"github.com/aurorabot-dev/platform/mcpkit/policy/rules"
+	"github.com/aurorabot-dev/platform/mcpkit/signal"
 )
 
-// Request is what a Policy decides on.
-type Request struct {
-	CallID    string
-	Tool      *catalog.Tool
-	Arguments json.RawMessage
-	Entrance  string
+// Gate is what a Host asks before a call is sent; see [policy.Gate].
+type Gate interface {
+	Review(ctx context.Context, tools []*catalog.Tool) (*review.Report, error)
+	Decide(ctx context.Context, r policy.Request) (policy.Verdict, error)
+	Await(ctx context.Context, r policy.Request, v policy.Verdict) (policy.Verdict, error)
+	Begin(ctx context.Context, r policy.Request, v policy.Verdict) (*policy.Run, error)
 }
 
-// Verdict is a Policy's answer.
-type Verdict struct {
-	Allow  bool
-	Ask    bool   // a person has to be asked: Policy.Await tells what came of it
-	Risk   string // what the call was taken for
-	Actor  string // who decided: default, config, or a person's name
-	Reason string // which rule decided, for the record and the refusal
+// run is a call that may be sent; without a gate it is empty.
+type run struct{ *policy.Run }
+
+// permit asks the gate and, where it says so, a person. The signals say what was
+// asked and what was decided.
+func (l *line) permit(g Gate, args json.RawMessage) (run, error) {
+	if g == nil {
+		l.asked(policy.Verdict{Action: rules.Allow}, args)
+		l.decided(policy.Verdict{Action: rules.Allow, Actor: "default"})
+		return run{}, nil
+	}
+	r := policy.Request{
+		CallID: l.id, Tool: l.tool, Arguments: args, Entrance: l.call.Entrance, Provenance: l.call.Provenance,
+		IdempotencyKey: l.call.IdempotencyKey, Approval: l.call.Approval, Wait: l.call.Wait,
+	}
+	v, err := g.Decide(l.ctx, r)
+	l.step.Risk = rules.RiskWord(v.Risk)
+	l.asked(v, args)
+	if err == nil && v.Action == rules.Ask {
+		v, err = g.Await(l.ctx, r, v)
+	}
+	l.decided(v)
+	if err != nil {
+		return run{}, err
+	}
+	if f := v.Fault(l.tool.Name); f != nil {
+		return run{}, f
+	}
+	begun, err := g.Begin(l.ctx, r, v)
+	return run{begun}, err
 }
 
-// Policy decides whether a call may be made.
-type Policy interface {
-	// Decide answers at once and does no I/O that can block for long.
-	Decide(r Request) Verdict
-	// Await waits for a person's answer to a request that Decide said to ask
-	// about, until ctx ends.
-	Await(ctx context.Context, r Request) (Verdict, error)
+func (l *line) asked(v policy.Verdict, args json.RawMessage) {
+	l.emit(signal.PermissionRequested, fmt.Sprintf("%s: %s", l.step.Tool, question(v)), func(s *signal.Step) {
+		s.Decision, s.Reason, s.Approval, s.Arguments = string(v.Action), v.Reason, v.Approval, args
+	})
 }
 
-// AllowAll is the Policy of a platform whose operator trusts every server.
-type AllowAll struct{}
+// question is a verdict as the first half of a sentence.
+func question(v policy.Verdict) string {
+	if v.Action == rules.Ask {
+		return "a person is asked (" + v.Approval + "): " + v.Reason
+	}
+	return "may be called?"
+}
 
-// Decide allows the call.
-func (AllowAll) Decide(Request) Verdict { return Verdict{Allow: true, Actor: "default"} }
+func (l *line) decided(v policy.Verdict) {
+	decision := string(v.Action)
+	if v.Action == rules.Ask {
+		decision = "open" // nobody has answered yet
+	}
+	l.emit(signal.PermissionResolved, fmt.Sprintf("%s: %s by %s", l.step.Tool, decision, v.Actor), func(s *signal.Step) {
+		s.Decision, s.Actor, s.Reason, s.Approval = decision, v.Actor, v.Reason, v.Approval
+	})
+}
 
-// Await allows the call.
-func (AllowAll) Await(context.Context, Request) (Verdict, error) {
-	return Verdict{Allow: true, Actor: "default"}, nil
+// ledgerTimeout bounds writing what came of a call.
+const ledgerTimeout = 5 * time.Second
+
+// replay reports whether an earlier call with the same key has the answer.
+func (r run) replay() bool { return r.Run != nil && r.Replay != nil }
+
+// result is that answer.
+func (r run) result(l *line) *Result {
+	res := &Result{CallID: l.id, Tool: l.tool.ID(), Name: l.tool.Name, Raw: r.Replay.Result, IsError: r.Replay.IsError, Replayed: true}
+	if len(r.Replay.Ref) > 0 {
+		res.Artifact = r.Replay.Ref
+	}
+	return res
+}
+
+func (r run) complete(l *line, res *Result) {
+	if r.Run == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(l.ctx), ledgerTimeout)
+	defer cancel()
+	out := ledger.Result{Raw: res.Raw, IsError: res.IsError}
+	if res.Artifact != nil {
+		out.Ref, _ = json.Marshal(res.Artifact)
+	}
+	if err := r.Complete(ctx, out); err != nil {
+		l.h.o.Logger.Error("the ledger lacks the end of a call", "call", l.id, "error", err)
+	}
+}
+
+func (r run) fail(l *line, cause error) {
+	if r.Run == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(l.ctx), ledgerTimeout)
+	defer cancel()
+	if err := r.Fail(ctx, cause); err != nil {
+		l.h.o.Logger.Error("the ledger lacks the end of a call", "call", l.id, "error", err)
+	}
 }

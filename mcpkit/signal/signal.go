@@ -134,7 +134,8 @@ type Step struct {
 	Tool       string          `json:"tool"` // canonical name, or the name as called when nothing matched
 	Entrance   string          `json:"entrance,omitempty"`
 	Risk       string          `json:"risk,omitempty"`
-	Decision   string          `json:"decision,omitempty"` // allow, ask, deny
+	Decision   string          `json:"decision,omitempty"` // allow, ask, deny; once resolved also open, where nobody has answered yet
+	Approval   string          `json:"approval,omitempty"` // handle of the question that a person is asked
 	Actor      string          `json:"actor,omitempty"`
 	Arguments  json.RawMessage `json:"arguments,omitempty"`
 	Preview    string          `json:"preview,omitempty"`
