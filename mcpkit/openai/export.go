@@ -66,7 +66,7 @@ type Export struct {
 	Report []Entry       // in the order of Tools, left-out tools first
 
 	profileName string
-	profile     profile
+	profile     *profile
 	bytes       []byte
 	fingerprint string
 	items       []*item // as Tools

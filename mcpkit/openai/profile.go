@@ -39,7 +39,7 @@ var (
 )
 
 // profiles are the providers' rules by name.
-var profiles = map[string]profile{
+var profiles = map[string]*profile{
 	"openai":           {toolsMax: 128},
 	"openai-responses": {toolsMax: 128, flat: true},
 	"openai-strict": {toolsMax: 128, schema: schema.Rules{Formats: strictFormats,
@@ -78,13 +78,13 @@ func names(l ...string) map[string]bool {
 // Profiles are the names that [Export] knows, sorted.
 func Profiles() []string { return slices.Sorted(maps.Keys(profiles)) }
 
-func lookup(name string) (string, profile, error) {
+func lookup(name string) (string, *profile, error) {
 	if name == "" {
 		name = DefaultProfile
 	}
 	p, ok := profiles[name]
 	if !ok {
-		return "", p, fmt.Errorf("unknown profile %q; known are %s", name, strings.Join(Profiles(), ", "))
+		return "", nil, fmt.Errorf("unknown profile %q; known are %s", name, strings.Join(Profiles(), ", "))
 	}
 	return name, p, nil
 }

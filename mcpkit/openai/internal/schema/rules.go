@@ -10,7 +10,6 @@ type Rules struct {
 	NoRef       bool            // references are replaced by their targets, recursion to a bounded depth
 	NoSchemaURI bool            // $schema is refused
 	NoTuples    bool            // prefixItems is refused: items takes what any position takes
-	NoAllOf     bool            // intersections are merged
 	NoBesides   bool            // properties may not stand beside anyOf or oneOf
 	Typed       bool            // every node has a type, a reference or a union
 	SingleType  bool            // "type" is one name; implies a nullable keyword, enums of strings, anyOf alone in its node
