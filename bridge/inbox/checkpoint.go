@@ -42,6 +42,7 @@ type checkpointFile struct {
 	f    *os.File
 	turn uint64
 	boot uuid.UUID
+	bad  bool // a write or sync failed: the file must not be used again
 }
 
 func bootID() uuid.UUID {
@@ -78,8 +79,8 @@ func readCheckpoint(dir string) (cp checkpoint, turn uint64, err error) {
 	return cp, turn, nil
 }
 
-// replace makes a new, durable checkpoint file: at start, and after anything
-// went wrong with the old one.
+// replace makes a new, durable checkpoint file: at start, and after a write or
+// sync of the old one failed.
 func (c *checkpointFile) replace(dir string, projected uint64) error {
 	path := filepath.Join(dir, checkpointName)
 	f, err := os.OpenFile(path+".tmp", os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
@@ -107,8 +108,18 @@ func (c *checkpointFile) replace(dir string, projected uint64) error {
 	return journal.SyncDir(dir)
 }
 
+// renew saves a checkpoint without an intent, in the file as it is where that
+// can be trusted: a full disk may have no room for a new one.
+func (c *checkpointFile) renew(dir string, projected uint64) error {
+	if !c.bad && c.save(projected, 0, true) == nil {
+		return nil
+	}
+	return c.replace(dir, projected)
+}
+
 // save writes the next slot, and syncs it where the order of what follows depends on it.
-func (c *checkpointFile) save(projected, intent uint64, sync bool) error {
+func (c *checkpointFile) save(projected, intent uint64, sync bool) (err error) {
+	defer func() { c.bad = c.bad || err != nil }()
 	c.turn++
 	le := binary.LittleEndian
 	b := append(make([]byte, 0, 52), checkpointMagic...)

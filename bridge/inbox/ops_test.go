@@ -582,3 +582,58 @@ func TestPruneLeavesTheJournalOfARunningPlatformAlone(t *testing.T) {
 		t.Errorf("an event whose segment and file are gone: %+v, %v", r, err)
 	}
 }
+
+func TestADiskWithRoomForAFewFilesIsGivenSmallBatches(t *testing.T) {
+	const room = 8
+	var used, hold atomic.Int64
+	hold.Store(1)
+	opt := options(t.TempDir())
+	opt.Retry = time.Millisecond
+	opt.Fault = func(step string) error {
+		switch {
+		case step == "inbox write" && (hold.Load() == 1 || used.Add(1) > room):
+			used.Store(0) // what was written is removed again
+			return syscall.ENOSPC
+		case step == "inbox done":
+			used.Store(0) // the Brain has taken them
+		}
+		return nil
+	}
+	x := open(t, opt)
+	publish(t, x, 100) // a backlog of more than fits
+	hold.Store(0)
+	eventually(t, "all visible", func() bool { return settled(x) })
+	if got := len(files(t, opt, queue.Pending)); got != 100 {
+		t.Errorf("%d visible", got)
+	}
+}
+
+func TestADamagedCheckpointFileIsReplacedAndAGoodOneKept(t *testing.T) {
+	dir := t.TempDir()
+	var c checkpointFile
+	if err := c.replace(dir, 1); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.close() })
+	inode := func() uint64 {
+		info, err := os.Stat(filepath.Join(dir, checkpointName))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return info.Sys().(*syscall.Stat_t).Ino
+	}
+	first := inode()
+	if err := c.renew(dir, 2); err != nil || inode() != first {
+		t.Errorf("a good file was replaced, %v", err)
+	}
+	c.f.Close() // every write fails from here on
+	if err := c.save(3, 0, true); err == nil {
+		t.Fatal("writing a closed file worked")
+	}
+	if err := c.renew(dir, 3); err != nil || inode() == first {
+		t.Errorf("a bad file was kept, %v", err)
+	}
+	if cp, _, err := readCheckpoint(dir); err != nil || cp.Projected != 3 {
+		t.Errorf("checkpoint %+v, %v", cp, err)
+	}
+}

@@ -32,6 +32,7 @@ type projector struct {
 	cp      checkpointFile
 	dirs    *dirs
 	dirty   bool   // the last attempt failed somewhere
+	limit   int    // files in the next batch: fewer after a failure, for a disk that has little room
 	doubt   uint64 // records up to here may have been delivered by a lost checkpoint
 	batch   []journal.Record
 	names   map[string]bool // of the batch
@@ -44,7 +45,7 @@ const maxBatchBytes = 8 << 20
 // recoverProjection completes what the last process left. tmpGone says that
 // tmp/ was not there, so that it cannot tell what was visible.
 func recoverProjection(x *Inbox, tmpGone bool) (_ *projector, err error) {
-	p := &projector{x: x, names: map[string]bool{}}
+	p := &projector{x: x, limit: x.opt.Batch, names: map[string]bool{}}
 	dir := x.opt.Journal.Dir
 	cp, turn, err := readCheckpoint(dir)
 	if err != nil {
@@ -133,6 +134,7 @@ func (p *projector) run(ctx context.Context) {
 		if err == nil {
 			continue
 		}
+		p.limit = max(1, p.limit/2)
 		select {
 		case <-time.After(p.x.opt.Retry):
 		case <-ctx.Done():
@@ -171,7 +173,7 @@ func (p *projector) step() error {
 	clear(p.names)
 	p.late = 0
 	last, size := p.pos, 0
-	for len(p.batch) < p.x.opt.Batch && size < maxBatchBytes {
+	for len(p.batch) < p.limit && size < maxBatchBytes {
 		rec, err := p.reader.Next()
 		if errors.Is(err, io.EOF) {
 			break
@@ -195,7 +197,7 @@ func (p *projector) step() error {
 	if err := p.deliver(last); err != nil {
 		return err
 	}
-	p.dirty = false
+	p.dirty, p.limit = false, min(p.x.opt.Batch, 2*p.limit)
 	p.x.expired.Add(p.late)
 	return nil
 }
@@ -311,7 +313,7 @@ func (p *projector) settle() error {
 	if err := p.dirs.syncPending(); err != nil {
 		return err
 	}
-	if err := p.cp.replace(p.x.opt.Journal.Dir, p.pos); err != nil {
+	if err := p.cp.renew(p.x.opt.Journal.Dir, p.pos); err != nil {
 		return err
 	}
 	if err := p.dirs.clear(eventPrefix); err != nil {

@@ -116,6 +116,7 @@ func (j *Journal) setState(err error) {
 	j.mu.Unlock()
 	switch {
 	case was == nil && err != nil:
+		poke(j.rotated) // old segments may be in the way
 		j.opt.Logger.Error("journal degraded", "cause", err)
 	case was != nil && err == nil:
 		j.opt.Logger.Info("journal writes again")

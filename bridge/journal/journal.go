@@ -66,7 +66,7 @@ type Options struct {
 	QueueBytes   int           // records waiting for the running sync; 8 MiB
 	MaxIDs       int           // the memory of ids reaches back over this many records; 1,000,000
 	MaxIDAge     time.Duration // and this long, whichever is less; 7 days
-	KeepBytes    int64         // whole old segments beyond this are dropped; 2 GiB
+	KeepBytes    int64         // whole old segments beyond this are dropped; 2 GiB, a quarter of the disk where that is less
 	KeepAge      time.Duration // and those older than this; 30 days
 	Space        Space         // when to stop before the disk is full
 	Retry        time.Duration // pause between attempts while degraded; 250 ms

@@ -93,7 +93,7 @@ func retain(opt Options, delivered, horizon uint64, dryRun bool) (dropped []Drop
 		dropped = append(dropped, Dropped{path, info.Size()})
 		return nil
 	}
-	var total int64
+	total, keep := int64(0), min(opt.KeepBytes, quarter(opt.Dir))
 	for i := len(logs) - 1; i >= 0; i-- { // newest first
 		path := segmentPath(opt.Dir, logs[i])
 		info, err := os.Stat(path)
@@ -101,7 +101,7 @@ func retain(opt Options, delivered, horizon uint64, dryRun bool) (dropped []Drop
 			return dropped, err
 		}
 		total += info.Size()
-		old := time.Since(info.ModTime()) > opt.KeepAge || total > opt.KeepBytes
+		old := time.Since(info.ModTime()) > opt.KeepAge || total > keep
 		if i == len(logs)-1 || !old || logs[i+1]-1 > delivered {
 			continue
 		}

@@ -3,6 +3,7 @@ package journal
 import (
 	"errors"
 	"fmt"
+	"math"
 
 	"golang.org/x/sys/unix"
 )
@@ -49,6 +50,15 @@ func (s Space) check(dir string, degraded bool) error {
 		return errLow{fmt.Sprintf("disk of %s is nearly out of inodes: %d free, want %.0f", dir, fs.Ffree, inodes)}
 	}
 	return nil
+}
+
+// quarter is a fourth of the size of dir's disk, in bytes.
+func quarter(dir string) int64 {
+	var fs unix.Statfs_t
+	if err := unix.Statfs(dir, &fs); err != nil {
+		return math.MaxInt64
+	}
+	return int64(fs.Blocks) / 4 * fs.Bsize
 }
 
 // fit is the size for a new segment: less on a small disk.
