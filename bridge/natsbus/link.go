@@ -1,0 +1,109 @@
+package natsbus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+var (
+	errConnecting = errors.New("connecting to NATS")
+	errLinkDown   = errors.New("NATS is not connected")
+)
+
+// link is the connection, for ever retried by the client library. What is done
+// over it is done in a session, a context that ends when the connection is lost.
+type link struct {
+	conn *nats.Conn
+	js   jetstream.JetStream
+	down func(error) // told why, each time the connection is lost or cannot be made
+
+	mu      sync.Mutex
+	session context.Context // nil while there is none
+	end     context.CancelCauseFunc
+	up      chan struct{} // closed while there is a session
+}
+
+// connect makes the link. It never returns nil.
+func connect(opt Options, down func(error)) (*link, error) {
+	l := &link{down: down, up: make(chan struct{})}
+	failed := func(_ *nats.Conn, err error) {
+		if err == nil {
+			err = errors.New("closed by the server")
+		}
+		l.lost(fmt.Errorf("%w: %w", errLinkDown, err))
+	}
+	list := append(opt.natsOptions(),
+		nats.ConnectHandler(func(*nats.Conn) { l.made() }),
+		nats.ReconnectHandler(func(*nats.Conn) { l.made() }),
+		nats.DisconnectErrHandler(failed),
+		nats.ReconnectErrHandler(failed),
+		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
+			opt.Logger.Warn("nats bus", "error", err)
+		}))
+	conn, err := nats.Connect(strings.Join(opt.URLs, ","), list...)
+	if err != nil {
+		return l, fmt.Errorf("connecting: %w", err)
+	}
+	l.conn = conn
+	if opt.Domain != "" {
+		l.js, err = jetstream.NewWithDomain(conn, opt.Domain, jetstream.WithDefaultTimeout(opt.AckTimeout))
+	} else {
+		l.js, err = jetstream.New(conn, jetstream.WithDefaultTimeout(opt.AckTimeout))
+	}
+	return l, err
+}
+
+// made begins a session.
+func (l *link) made() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.session == nil {
+		l.session, l.end = context.WithCancelCause(context.Background())
+		close(l.up)
+	}
+}
+
+// lost ends the session.
+func (l *link) lost(cause error) {
+	l.mu.Lock()
+	if l.session != nil {
+		l.end(cause)
+		l.session, l.up = nil, make(chan struct{})
+	}
+	l.mu.Unlock()
+	l.down(cause)
+}
+
+// wait waits for a session and returns a context that ends with it or with ctx.
+func (l *link) wait(ctx context.Context) (context.Context, context.CancelFunc, error) {
+	for {
+		l.mu.Lock()
+		session, up := l.session, l.up
+		l.mu.Unlock()
+		if session != nil {
+			joined, cancel := context.WithCancelCause(ctx)
+			stop := context.AfterFunc(session, func() { cancel(context.Cause(session)) })
+			return joined, func() { stop(); cancel(nil) }, nil
+		}
+		select {
+		case <-up:
+		case <-ctx.Done():
+			return nil, nil, context.Cause(ctx)
+		}
+	}
+}
+
+// server is the one connected to.
+func (l *link) server() string { return l.conn.ConnectedUrlRedacted() }
+
+func (l *link) close() {
+	if l.conn != nil {
+		l.conn.Close()
+	}
+}
