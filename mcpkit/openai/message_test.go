@@ -163,3 +163,15 @@ func TestRepairsAreOnlyOfWhatCanMeanOneThing(t *testing.T) {
 		}
 	}
 }
+
+func TestKeysAreRenamedBackInEveryBranchThatFits(t *testing.T) {
+	x := export(t, "anthropic", newTool("s", "t", "", `{"type":"object","properties":{"a":{"anyOf":[{"type":"object"},{"type":"object","properties":{"x[y]":{"type":"string"}}}]}}}`))
+	const key = "x_y_f445b366"
+	if !strings.Contains(string(x.JSON()), key) {
+		t.Fatalf("the key is another one in %s", x.JSON())
+	}
+	call, err := x.Decode("mcp__s__t", `{"a":{"`+key+`":"v"}}`)
+	if err != nil || string(call.Arguments) != `{"a":{"x[y]":"v"}}` {
+		t.Errorf("got %+v, %v", call, err)
+	}
+}

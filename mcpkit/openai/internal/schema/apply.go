@@ -16,6 +16,7 @@ func (c *conv) apply() {
 		c.inline()
 	}
 	c.settleNegatives()
+	nodes(c.root, c.dropNever)
 	if r.NoTuples {
 		nodes(c.root, c.dropTuples)
 	}
@@ -243,6 +244,22 @@ func (c *conv) settleNegatives() {
 	})
 }
 
+// dropNever takes away the properties that no value fits: there is nothing for a
+// model to send.
+func (c *conv) dropNever(n *object) {
+	props := n.Object("properties")
+	if props == nil {
+		return
+	}
+	for _, k := range props.Keys() {
+		if o := props.Object(k); never(o) {
+			props.Delete(k)
+			removeRequired(n, k)
+			c.change(c.origin[n]+"/properties/"+escape(k), "false_schema", o, nil, true)
+		}
+	}
+}
+
 // loses reports whether the rules take a constraint away from n itself.
 func (c *conv) loses(n *object) bool {
 	r := c.rules
@@ -266,6 +283,9 @@ func (c *conv) loses(n *object) bool {
 		}
 	}
 	if r.WholeBounds && declared(n)&^tNull != tInteger && slices.ContainsFunc(bounds, n.Has) {
+		return true
+	}
+	if props := n.Object("properties"); props != nil && slices.ContainsFunc(props.Keys(), func(k string) bool { return never(props.Object(k)) }) {
 		return true
 	}
 	return c.cut || r.NoTuples && n.Has("prefixItems") || r.NoBesides && n.Has("properties") && (n.Has("anyOf") || n.Has("oneOf")) ||

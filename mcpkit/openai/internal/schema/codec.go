@@ -179,7 +179,6 @@ func (d *decoder) expand(v any, at []*object) []*object {
 			for _, e := range l {
 				if o := e.(*object); len(l) == 1 || d.fits(v, o, 0) {
 					add(o)
-					break
 				}
 			}
 		}

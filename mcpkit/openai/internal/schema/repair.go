@@ -187,16 +187,10 @@ func (c *conv) repairChild(n *object, p place, child any, at string) any {
 			c.liftRequired(n, p.name, v, at)
 		}
 		c.repairNode(v, at)
-		if p.keyword == "properties" && never(v) {
-			return c.dropProperty(n, p.name, v, at)
-		}
 		return v
 	case bool:
-		switch {
-		case keywords[p.keyword] == schemaOrFlag:
+		if keywords[p.keyword] == schemaOrFlag {
 			return v
-		case p.keyword == "properties" && !v:
-			return c.dropProperty(n, p.name, v, at)
 		}
 		out := newObject()
 		if !v {
@@ -237,13 +231,6 @@ func containsName(l []any, name string) bool {
 		}
 	}
 	return false
-}
-
-// dropProperty removes a property that no value fits.
-func (c *conv) dropProperty(n *object, name string, v any, at string) any {
-	removeRequired(n, name)
-	c.change(at, "false_schema", v, nil, true)
-	return drop{}
 }
 
 func removeRequired(n *object, name string) {

@@ -138,3 +138,13 @@ func TestVisibleKeepsWritingsThatNeedJoiners(t *testing.T) {
 		}
 	}
 }
+
+func TestAlternativesThatExcludeEachOthersKeysStayUsable(t *testing.T) {
+	out := convert(t, `{"type":"object","oneOf":[{"properties":{"a":{"type":"string"},"b":false},"required":["a"]},{"properties":{"a":false,"b":{"type":"string"}},"required":["b"]}]}`, &Rules{})
+	if want := `{"type":"object","properties":{"a":{"type":"string"},"b":{"type":"string"}}}`; string(out.Parameters) != want {
+		t.Errorf("became %s", out.Parameters)
+	}
+	if !slices.Equal(out.Notes, []string{"Arguments come in exactly one of these combinations: (a) or (b)."}) {
+		t.Errorf("notes %q", out.Notes)
+	}
+}

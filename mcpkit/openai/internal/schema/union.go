@@ -247,6 +247,7 @@ func sayAlternatives(alts []*object, kw, where string) string {
 		for _, k := range props.Keys() {
 			p := props.Object(k)
 			switch v, fixed := p.Get("const"); {
+			case never(p):
 			case fixed:
 				names = append(names, k+": "+asText(v))
 			case len(p.List("enum")) == 1:
@@ -297,8 +298,8 @@ func (c *conv) union(alts []*object, beside *object) *object {
 		if props := a.Object("properties"); props != nil {
 			for _, k := range props.Keys() {
 				o := props.Object(k)
-				if o == nil {
-					continue
+				if o == nil || never(o) {
+					continue // it says what this alternative is without
 				}
 				if count[k]++; byName[k] == nil {
 					order = append(order, k)
