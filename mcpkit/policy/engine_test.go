@@ -2,11 +2,15 @@ package policy
 
 import (
 	"encoding/json"
+	"flag"
 	"fmt"
+	"os"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/aurorabot-dev/platform/mcpkit/catalog"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
@@ -262,5 +266,23 @@ func BenchmarkDecide(b *testing.B) {
 		if v := e.Decide(r); v.Action != rules.Allow {
 			b.Fatal(v.Reason)
 		}
+	}
+}
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+func TestTheSchemaThatIsCheckedInIsTheTypes(t *testing.T) {
+	const path = "policy.schema.json"
+	if *update {
+		if err := os.WriteFile(path, Schema(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), string(Schema())); diff != "" {
+		t.Errorf("%s differs (-want +got); -update writes it anew:\n%s", path, diff)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -92,12 +93,12 @@ func compare(out *[]Change, at string, before, after json.RawMessage) {
 		*out = append(*out, Change{at, before, after})
 		return
 	}
-	for name, value := range b {
-		compare(out, at+"/"+escape(name), value, a[name])
+	for _, name := range slices.Sorted(maps.Keys(b)) {
+		compare(out, at+"/"+escape(name), b[name], a[name])
 	}
-	for name, value := range a {
-		if _, both := b[name]; !both {
-			*out = append(*out, Change{at + "/" + escape(name), nil, value})
+	for _, name := range slices.Sorted(maps.Keys(a)) {
+		if _, both := b[name]; !both && len(*out) <= maxChanges {
+			*out = append(*out, Change{at + "/" + escape(name), nil, a[name]})
 		}
 	}
 }

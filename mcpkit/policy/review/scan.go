@@ -42,54 +42,10 @@ type Finding struct {
 }
 
 const (
-	maxText     = 256 << 10 // bytes of one tool that are read
-	maxFindings = 40        // of one tool
-	maxExcerpt  = 120       // characters
+	maxText     = 64 << 10 // bytes of one tool that are read
+	maxFindings = 40       // of one tool
+	maxExcerpt  = 120      // characters
 )
-
-// textRule finds poison in a text that was brought into plain lower case.
-type textRule struct {
-	code     string
-	severity Severity
-	message  string
-	re       *regexp.Regexp
-}
-
-func text(code string, severity Severity, message string, patterns ...string) textRule {
-	return textRule{code, severity, message, regexp.MustCompile(strings.Join(patterns, "|"))}
-}
-
-// textRules are tried on every name, description and value at every level.
-var textRules = []textRule{
-	text("override", Danger, "it tells the reader to drop its instructions",
-		`\b(?:ignore|disregard|forget|override|bypass)\b[^.]{0,40}\b(?:previous|prior|above|earlier|preceding|system|original|all other|your)\b[^.]{0,30}\b(?:instruction|prompt|rule|message|direction|guideline|context)s?\b`,
-		`\bnew (?:system )?instructions?\s*:`, `\byou are now (?:a|an|in|the)\b`, `\b(?:developer|jailbreak|dan) mode\b`,
-		`(?:忽略|无视|忘记|忘掉|跳过)[^。]{0,12}(?:之前|以上|上述|先前|前面|此前|系统|所有)[^。]{0,8}(?:指令|提示|规则|要求|说明|消息)`),
-	text("secrecy", Danger, "it wants something kept from the person",
-		`\b(?:do not|don't|dont|never|must not|without)\b[^.]{0,24}\b(?:tell|telling|mention|mentioning|inform|informing|reveal|revealing|show|showing|notify|notifying|alert|alerting|ask|asking|disclose|disclosing)\b[^.]{0,24}\b(?:the )?(?:user|human|person|operator)s?\b`,
-		`\b(?:hide|conceal|keep)\b[^.]{0,30}\bfrom (?:the )?(?:user|human|person|operator)s?\b`, `\bsilently\b[^.]{0,30}\b(?:call|send|read|include|pass|run|execute|forward)\b`,
-		`(?:不要|别|请勿|切勿|不得|无需|不能)[^。]{0,6}(?:告诉|告知|提及|透露|通知|显示给|让)[^。]{0,4}(?:用户|使用者|主人)`),
-	text("role_marker", Danger, "it poses as a message of the system or as the end of the tool's text",
-		`</?\s*(?:important|system|instructions?|secret|hidden|admin|assistant|critical|tool|function)(?:[\s_-][^<>]{0,40})?>`, `<\|[a-z_]{2,20}\|>`, `\[/?(?:inst|system|sys)\]`, `<</?sys>>`,
-		`(?:^|[\n.#] ?)#{0,4} ?(?:system|assistant)(?: (?:prompt|message|note|override))?\s*:\s`, `\bbegin (?:system|hidden) (?:prompt|instructions?)\b`),
-	text("secret_path", Danger, "it names a place where secrets are kept",
-		`\.ssh\b`, `\bid_(?:rsa|ed25519|ecdsa|dsa)\b`, `\bauthorized_keys\b`, `(?:^|[\s/'"(\x60])\.env\b`, `\.aws/`, `\.kube/`, `\.gnupg\b`, `\.netrc\b`, `\.npmrc\b`, `\.pypirc\b`, `\.git-credentials\b`, `\.docker/config`,
-		`/etc/(?:passwd|shadow|sudoers)\b`, `\b(?:mcp|claude_desktop_config)\.json\b`, `\b(?:login|private|key)\.keychain`, `/proc/(?:self|\d+)/environ\b`, `\bwallet\.dat\b`),
-	text("exfiltration", Danger, "it asks for data to be sent elsewhere",
-		`\b(?:send|post|upload|forward|transmit|exfiltrate|leak|report|submit|append|copy|pass)\b[^.]{0,80}\b(?:conversation|chat history|message history|previous messages|system prompt|all messages|credentials?|passwords?|api keys?|access tokens?|private keys?|secrets?|environment variables|file contents?|contents? of)\b[^.]{0,60}\b(?:to|into|in|as|via|at)\b`,
-		`\b(?:send|post|upload|forward|transmit|exfiltrate)\b[^.]{0,80}\bto https?://`, `!\[[^\]]{0,80}\]\(https?://`),
-	text("order", Danger, "it orders what else is to be done around the call",
-		`\bbefore (?:using|calling|invoking|running|you (?:use|call|invoke)|any)\b[^.]{0,50}\b(?:tools?|function|action|command)\b[^.]{0,80}\b(?:must|first|always|call|read|need|should|have to)\b`,
-		`\b(?:must|always|first|should)\b[^.]{0,40}\b(?:call|use|invoke|run|read|execute)\b[^.]{0,60}\bbefore (?:using|calling|invoking|running|any)\b[^.]{0,40}\b(?:tools?|function|action|else)\b`,
-		`\b(?:instead of|rather than|in place of|never use|do not use|don't use)\b[^.]{0,30}\b(?:any )?other (?:tool|server)s?\b`,
-		`\bwhenever (?:you|the user|any|another)\b[^.]{0,60}\b(?:tool|call|email|message|file)\b[^.]{0,60}\b(?:must|always|also|instead)\b`,
-		`(?:调用|使用)(?:任何|其他|本|此|该)[^。]{0,8}(?:工具|函数)[^。]{0,6}(?:之前|前)[^。]{0,10}(?:必须|先|务必|请)`),
-	text("mentions_context", Warning, "it asks for the conversation or the model's thoughts",
-		`\b(?:conversation|chat|message)[ _-]?(?:history|log|transcript)\b`, `\bsystem[ _-]?prompt\b`, `\b(?:entire|full|whole) (?:conversation|chat|context)\b`, `\bchain[ _-]of[ _-]thought\b`, `\ball (?:previous|prior) (?:messages|tool (?:calls|results))\b`),
-	text("mentions_secret", Note, "it speaks of secrets",
-		`\b(?:passwords?|passphrases?|api[ _-]?keys?|access[ _-]?tokens?|private[ _-]?keys?|client[ _-]?secrets?|credentials?)\b`),
-	text("encoded", Warning, "it holds a long run that nobody can read", `[a-z0-9+/]{200,}={0,2}`, `(?:\\x[0-9a-f]{2}){16,}`, `(?:%[0-9a-f]{2}){24,}`),
-}
 
 var padding = regexp.MustCompile(`[\s\x{00a0}\x{3000}]{80,}|\n\s*(?:\n\s*){12,}`)
 
@@ -187,10 +143,14 @@ func (s *scanner) value(c *collector, at func() string, value string) {
 		return
 	}
 	flat := plain(value)
-	for _, r := range textRules {
-		if m := r.re.FindStringIndex(flat); m != nil {
+	for i := range textRules {
+		r := &textRules[i]
+		if m := r.find(flat); m != nil {
 			c.add(at(), r.code, r.severity, r.message, around(flat, m))
 		}
+	}
+	if longRun(flat) {
+		c.add(at(), "encoded", Warning, "it holds a long run that nobody can read", flat)
 	}
 	for _, other := range s.mcp {
 		if i := strings.Index(flat, other); i >= 0 && other != strings.ToLower(c.id.Server) && !strings.HasPrefix(strings.ToLower(c.id.Server), other) {
@@ -201,6 +161,21 @@ func (s *scanner) value(c *collector, at func() string, value string) {
 		c.add(at(), "names_tool", Warning, "it speaks of an exported name", flat)
 	}
 	s.otherTools(c, at, flat)
+}
+
+// longRun reports whether 200 characters of base64 stand in a row.
+func longRun(s string) bool {
+	n := 0
+	for i := 0; i < len(s); i++ {
+		c := s[i]
+		if n++; !(c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || c == '+' || c == '/') {
+			n = 0
+		}
+		if n == 200 {
+			return true
+		}
+	}
+	return false
 }
 
 // otherTools finds the names of other servers' tools.
@@ -231,6 +206,8 @@ func (s *scanner) name(c *collector, t *catalog.Tool) {
 	for _, other := range s.names[look] {
 		switch {
 		case other == id:
+		case spelled(short(other)) != spelled(name) && spelled(name) == look:
+			// The other one is written with look-alikes; this one is as it seems.
 		case spelled(short(other)) != spelled(name):
 			c.add("/name", "homoglyph_name", Danger, "the name looks like "+redact.Show(other.Canonical()), name)
 		case other.Server != id.Server:
@@ -362,7 +339,7 @@ func skeleton(name string) string {
 			return 'l'
 		}
 		return r
-	}, strings.ToLower(norm.NFKC.String(name)))
+	}, strings.ToLower(strings.ReplaceAll(norm.NFKC.String(name), "I", "l")))
 }
 
 // spelled is a name without regard to case and to what separates its words.
