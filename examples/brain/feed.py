@@ -1,0 +1,55 @@
+#!/usr/bin/env python3
+"""Feeds the platform's events to a bus that lives inside another program.
+
+A bus that does not watch its folder for files of other processes must be fed
+from within. Start feed() as a task of that program:
+
+    asyncio.create_task(feed("data", bus.inject_event))
+
+inject is a coroutine function that takes an envelope as a dict. The event is
+acknowledged when it has returned; an event is given again after a crash.
+"""
+import asyncio, json, sys
+from datetime import datetime, timezone
+from pathlib import Path
+
+
+async def feed(data, inject, pause=0.5):
+    inbox = Path(data) / "kernel/inbox"
+    pending, processing, done, failed = (inbox / n for n in ("pending", "processing", "done", "failed"))
+    for left in processing.glob("event_*.json"):  # claimed when the program last died
+        left.rename(pending / left.name)
+    while True:
+        for path in sorted(pending.glob("event_*.json"), key=lambda p: p.stat().st_mtime_ns):
+            claim = path.rename(processing / path.name)
+            try:
+                envelope = fit(json.loads(claim.read_text(encoding="utf-8")))
+                if envelope:
+                    await inject(envelope)
+                claim.rename(done / claim.name)
+            except Exception as err:
+                print("failed:", claim.name, err, file=sys.stderr, flush=True)
+                claim.rename(failed / claim.name)
+        await asyncio.sleep(pause)
+
+
+def fit(envelope):
+    """What such a bus wants: nothing expired, and a number or null as group_id."""
+    event = envelope["payload"]
+    expires = event.get("expire_at")
+    if expires and datetime.fromisoformat(expires) <= datetime.now(timezone.utc):
+        return None
+    if event["type"] == "message.received":
+        message = event.setdefault("data", {})
+        message.setdefault("text", event.get("summary", ""))
+        group = message.get("group_id")
+        message["group_id"] = int(group) if str(group).isdigit() else None
+    return envelope
+
+
+if __name__ == "__main__":
+
+    async def show(envelope):
+        print(json.dumps(envelope["payload"], ensure_ascii=False), flush=True)
+
+    asyncio.run(feed(sys.argv[1] if len(sys.argv) > 1 else "data", show))
