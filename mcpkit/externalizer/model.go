@@ -197,10 +197,12 @@ func (r *run) show(text string) {
 }
 
 func (u *Usage) of(v *openai.Usage) {
-	if v == nil || v.PromptTokens < 0 || v.CompletionTokens < 0 || v.PromptTokens+v.CompletionTokens == 0 {
+	if v == nil || v.PromptTokens < 0 || v.CompletionTokens < 0 || v.PromptTokens == 0 && v.CompletionTokens == 0 {
 		return
 	}
-	*u = Usage{PromptTokens: v.PromptTokens, CompletionTokens: v.CompletionTokens, TotalTokens: v.PromptTokens + v.CompletionTokens}
+	const most = 1 << 30 // a count beyond reason must not wrap around the bound
+	p, c := min(v.PromptTokens, most), min(v.CompletionTokens, most)
+	*u = Usage{PromptTokens: p, CompletionTokens: c, TotalTokens: p + c}
 }
 
 // estimate stands in for the usage that an endpoint does not report: without it
