@@ -168,10 +168,7 @@ func newChecker(t testing.TB, opt Options) *checker {
 func (c *checker) take(n int) {
 	c.t.Helper()
 	pending := filepath.Join(c.opt.Dir, queue.Pending)
-	for i, e := range visible(c.t, c.opt, queue.Pending) {
-		if i == n {
-			return
-		}
+	for _, e := range firstVisible(c.t, c.opt, queue.Pending, n) {
 		var data struct{ Text, Sum string }
 		if err := json.Unmarshal(e.Payload.Data, &data); err != nil {
 			c.t.Fatal(err)

@@ -36,7 +36,13 @@ func open(t testing.TB, opt Options) *Inbox {
 }
 
 // visible reads the files of one folder in their order.
-func visible(t testing.TB, opt Options, folder string) (all []*amp.Envelope) {
+func visible(t testing.TB, opt Options, folder string) []*amp.Envelope {
+	t.Helper()
+	return firstVisible(t, opt, folder, -1)
+}
+
+// firstVisible reads the first n of them; all where n is negative.
+func firstVisible(t testing.TB, opt Options, folder string, n int) (all []*amp.Envelope) {
 	t.Helper()
 	entries, err := os.ReadDir(filepath.Join(opt.Dir, folder))
 	if err != nil {
@@ -51,6 +57,9 @@ func visible(t testing.TB, opt Options, folder string) (all []*amp.Envelope) {
 		times[e.Name()] = info.ModTime()
 	}
 	slices.SortFunc(entries, func(a, b os.DirEntry) int { return times[a.Name()].Compare(times[b.Name()]) })
+	if n >= 0 {
+		entries = entries[:min(n, len(entries))]
+	}
 	for _, entry := range entries {
 		raw, err := os.ReadFile(filepath.Join(opt.Dir, folder, entry.Name()))
 		if err != nil {
