@@ -30,6 +30,7 @@ type Codec struct {
 	conv  *conv             // the schema that the model saw
 	check *validator        // of the server's own schema; nil when that cannot be compiled
 	names map[string]string // the server's renamed keys to the model's
+	back  map[string]string // and the other way
 }
 
 func (k *Codec) prepare() {
@@ -39,10 +40,10 @@ func (k *Codec) prepare() {
 		c.root = newObject("type", "object", "properties", newObject())
 	}
 	k.conv = c
-	k.names = map[string]string{}
+	k.names, k.back = map[string]string{}, map[string]string{}
 	for _, h := range c.hints {
 		for model, server := range h.keys {
-			k.names[server] = model
+			k.names[server], k.back[model] = model, server
 		}
 	}
 	b := newConv(&Rules{})
@@ -63,11 +64,11 @@ func (k *Codec) Checked() bool {
 // a sentence for the model.
 func (k *Codec) Decode(args *object) (out *object, repairs []string, err error) {
 	k.once.Do(k.prepare)
-	d := decoder{conv: k.conv}
+	d := decoder{conv: k.conv, back: k.back}
 	out = d.value(args, []*object{k.conv.root}, "", 0).(*object)
 	if err = k.validate(out); err != nil && d.doubtful {
 		// A null may have stood for nothing after all.
-		d = decoder{conv: k.conv, omit: true}
+		d = decoder{conv: k.conv, back: k.back, omit: true}
 		if o := d.value(args, []*object{k.conv.root}, "", 0).(*object); k.validate(o) == nil {
 			return o, append(d.repairs, "a null for an optional parameter was left out"), nil
 		}
@@ -93,6 +94,7 @@ func (k *Codec) validate(args *object) error {
 
 type decoder struct {
 	*conv
+	back     map[string]string
 	repairs  []string
 	looks    int  // at branches of unions, so far
 	omit     bool // leave out what may be left out
@@ -134,12 +136,12 @@ func (d *decoder) object(v *object, at []*object, ptr string, depth int) any {
 	for _, key := range v.Keys() {
 		e, _ := v.Get(key)
 		name, synthetic := key, false
+		if server, ok := d.back[key]; ok { // made of a hash: it means nothing else, wherever it stands
+			name = server
+		}
 		var below []*object
 		for _, n := range at {
 			h := d.hints[n]
-			if h != nil && h.keys[key] != "" {
-				name = h.keys[key]
-			}
 			if o := n.Object("properties").Object(key); o != nil {
 				below = append(below, o)
 				if h != nil && e == nil {
