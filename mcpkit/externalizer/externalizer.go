@@ -71,6 +71,9 @@ type Options struct {
 	System  string   // leads the conversation, before the note on tool results
 
 	Stream bool // ask for the answer piece by piece
+	// Wait makes a call that needs a person's approval wait for it, as long as
+	// CallTimeout lets it. Without it the model is told that one is needed.
+	Wait bool
 
 	MaxSteps        int           // completions of one run; zero means 16
 	MaxTokens       int           // of all completions of one run, prompts included; zero means 500000
@@ -146,18 +149,25 @@ func checkURL(base string, key bool) error {
 
 // Ask runs a conversation that begins with question.
 func (l *Loop) Ask(ctx context.Context, question string) (*Result, error) {
-	return l.Run(ctx, []openai.ChatCompletionMessage{{Role: openai.ChatMessageRoleUser, Content: question}})
+	return l.Continue(ctx, &Result{}, question)
 }
 
-// Run continues a conversation until the model answers. The history has no
-// system message, and ends with what the model is to answer; an earlier result's
-// Messages with a user message more is one.
+// Continue runs an earlier conversation, however it ended, with one more question.
+func (l *Loop) Continue(ctx context.Context, earlier *Result, question string) (*Result, error) {
+	asked := openai.ChatCompletionMessage{Role: openai.ChatMessageRoleUser, Content: question}
+	return l.Run(ctx, append(slices.Clone(earlier.Messages), asked), earlier.Sources...)
+}
+
+// Run goes on with a conversation until the model answers. The history has no
+// system message, and ends with what the model is to answer. sources are the
+// gate's ids of the calls whose results are in the history: the gate is told
+// them with each call, since any argument may come from there.
 //
 // The result is there also beside an error, as far as the run came; its Stop
-// says why it ended, and its Messages are a conversation that can be continued
-// once something of the user follows. No goroutine outlives Run.
-func (l *Loop) Run(ctx context.Context, history []openai.ChatCompletionMessage) (*Result, error) {
+// says why it ended, and it can be continued. No goroutine outlives Run.
+func (l *Loop) Run(ctx context.Context, history []openai.ChatCompletionMessage, sources ...string) (*Result, error) {
 	r := l.begin(history)
+	r.res.Sources = append(r.res.Sources, sources...)
 	defer r.end()
 	if n := len(history); n == 0 || strings.TrimSpace(history[n-1].Content) == "" && len(history[n-1].MultiContent) == 0 {
 		return r.failed(ctx, errors.New("there is nothing to answer"))
@@ -199,7 +209,7 @@ type run struct {
 
 func (l *Loop) begin(history []openai.ChatCompletionMessage) *run {
 	r := &run{Loop: l, ids: map[string]bool{}}
-	r.res = &Result{Messages: slices.Clone(history), Steps: []Step{}}
+	r.res = &Result{Messages: slices.Clone(history), Steps: []Step{}, Sources: []string{}}
 	for _, m := range history {
 		for _, c := range m.ToolCalls {
 			r.ids[c.ID] = true

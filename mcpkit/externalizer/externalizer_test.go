@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
@@ -26,6 +27,8 @@ import (
 	"github.com/aurorabot-dev/platform/mcpkit/fakeserver"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
 	"github.com/aurorabot-dev/platform/mcpkit/host"
+	"github.com/aurorabot-dev/platform/mcpkit/policy"
+	"github.com/aurorabot-dev/platform/mcpkit/policy/approval"
 	"github.com/aurorabot-dev/platform/mcpkit/signal"
 )
 
@@ -211,17 +214,100 @@ func TestACallIsMadeAndItsResultLeadsToTheAnswer(t *testing.T) {
 	})
 }
 
-func TestAConversationGoesOnFromAnEarlierResult(t *testing.T) {
-	caller, _ := serve(t, map[string]string{"plain": "echo"})
+// told keeps what the gate is told of where arguments come from.
+type told struct {
+	externalizer.Caller
+	provenance [][]string
+}
+
+func (c *told) Call(ctx context.Context, id catalog.ID, hc host.Call) (*host.Result, error) {
+	c.provenance = append(c.provenance, append([]string{}, hc.Provenance...))
+	return c.Caller.Call(ctx, id, hc)
+}
+
+func TestAConversationGoesOnAndTheGateKnowsWhoseWordsAreInIt(t *testing.T) {
+	caller, _ := serve(t, map[string]string{"plain": "echo", "broken": "error-call"})
 	model := modeltest.New(t,
-		calls(call("call_a", "mcp__plain__echo", `{}`)), modeltest.Turn{Text: "one"},
+		calls(call("call_a", "mcp__plain__echo", `{}`)), calls(call("call_b", "mcp__broken__echo", `{}`)),
+		calls(call("call_c", "mcp__plain__invented", `{}`)), modeltest.Turn{Text: "one"},
 		calls(call("call_a", "mcp__plain__echo", `{}`)), modeltest.Turn{Text: "two"}, // the id comes again
 	)
-	l, _ := loop(t, caller, model)
-	res := ask(t, l)
-	res, err := l.Run(t.Context(), append(res.Messages, openai.ChatCompletionMessage{Role: "user", Content: "And then?"}))
-	if err != nil || res.Answer != "two" || len(res.Messages) != 8 {
-		t.Errorf("%v: %q after %d messages", err, res.Answer, len(res.Messages))
+	gate := &told{Caller: caller}
+	l, _ := loop(t, gate, model)
+	one := ask(t, l)
+	two, err := l.Continue(t.Context(), one, "And then?")
+	if err != nil || two.Answer != "two" || len(two.Messages) != 12 {
+		t.Errorf("%v: %q after %d messages", err, two.Answer, len(two.Messages))
+	}
+	a, b, c := one.Steps[0].Calls[0].CallID, one.Steps[1].Calls[0].CallID, two.Steps[0].Calls[0].CallID
+	if diff := cmp.Diff([][]string{{}, {a}, {a, b}}, gate.provenance); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff([]string{a, b, c}, two.Sources); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// gated is serve with the default policy, which asks about servers it does not know.
+func gated(t *testing.T) (externalizer.Caller, *policy.Gate) {
+	_, m := serve(t, map[string]string{"plain": "echo"})
+	store, err := policy.OpenStore(t.Context(), filepath.Join(t.TempDir(), "policy.db"), policy.StoreOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { store.Close() })
+	g := policy.NewGate(store, nil, nil)
+	return externalizer.Gate(host.New(host.Options{Client: m, Sink: signal.Discard, Gate: g})), g
+}
+
+func TestACallThatAPersonMustApproveIsToldToTheModelOrWaits(t *testing.T) {
+	turns := []modeltest.Turn{calls(call("c1", "mcp__plain__echo", `{"message":"go"}`)), {Text: "Done."}}
+
+	caller, _ := gated(t)
+	l, _ := loop(t, caller, modeltest.New(t, turns...))
+	if said := tools(ask(t, l).Messages)["c1"]; !strings.Contains(said, fault.ApprovalRequired) {
+		t.Errorf("the model was told %q", said)
+	}
+
+	for _, c := range []struct {
+		says   string
+		answer func(*policy.Gate, string) error
+	}{
+		{"result <<", func(g *policy.Gate, id string) error {
+			_, err := g.Approvals.Approve(t.Context(), id, approval.Once, "Ada")
+			return err
+		}},
+		{fault.Denied, func(g *policy.Gate, id string) error {
+			_, err := g.Approvals.Deny(t.Context(), id, "Ada", "not today")
+			return err
+		}},
+	} {
+		caller, g := gated(t)
+		l, seen := loop(t, caller, modeltest.New(t, turns...), func(o *externalizer.Options) {
+			o.Wait = true
+			observe := o.OnEvent
+			o.OnEvent = func(e externalizer.Event) {
+				observe(e)
+				if e.Kind != externalizer.CallWaiting {
+					return
+				}
+				var data struct {
+					ID string `json:"approval_id"`
+				}
+				if err := json.Unmarshal(e.Call.Error.Data, &data); err != nil {
+					t.Error(err)
+				}
+				if err := c.answer(g, data.ID); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+		if said := tools(ask(t, l).Messages)["c1"]; !strings.Contains(said, c.says) {
+			t.Errorf("the model was told %q, not %s", said, c.says)
+		}
+		if kinds := strings.Join(seen.kinds(), ", "); strings.Count(kinds, "call_waiting") != 1 {
+			t.Errorf("seen were %s", kinds)
+		}
 	}
 }
 

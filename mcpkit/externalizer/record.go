@@ -44,6 +44,7 @@ type Result struct {
 	Steps    []Step                         `json:"steps"`
 	Usage    Usage                          `json:"usage"`
 	Messages []openai.ChatCompletionMessage `json:"messages"` // the conversation without the system message
+	Sources  []string                       `json:"sources"`  // the gate's ids of the calls whose words are in it
 }
 
 // Step is one completion and what came of it.
@@ -94,6 +95,7 @@ const (
 	Retrying     EventKind = "retrying"      // it failed, and is asked for again after Delay
 	Answered     EventKind = "answered"      // it is there; Step has everything but its calls
 	CallStarted  EventKind = "call_started"  // a call goes to the gate
+	CallWaiting  EventKind = "call_waiting"  // a person is asked; the call's Error says so, with approval_id in its Data
 	CallFinished EventKind = "call_finished" // with its outcome; also of calls that never started
 )
 

@@ -40,6 +40,9 @@ func (r *run) answer(ctx context.Context, x *export.Export, a *answer, bound err
 	results := r.carry(ctx, calls)
 	answers := make([]export.Answer, len(calls))
 	for i, c := range calls {
+		if foreign(c) {
+			r.res.Sources = append(r.res.Sources, c.CallID)
+		}
 		answers[i] = export.Answer{CallID: c.ID, Call: c.Tool, Result: results[i]}
 		if c.Error != nil {
 			answers[i].Err = c.Error
@@ -140,7 +143,18 @@ func (r *run) call(ctx context.Context, step Step, c *Call) json.RawMessage {
 	c.CallID = ulid.Make().String()
 	r.emit(Event{Kind: CallStarted, Step: step, Call: *c})
 	start := time.Now()
-	res, err := r.o.Caller.Call(ctx, c.Tool, host.Call{ID: c.CallID, Arguments: c.Arguments, Entrance: "model"})
+	hc := host.Call{ID: c.CallID, Arguments: c.Arguments, Entrance: "model", Provenance: r.res.Sources}
+	res, err := r.o.Caller.Call(ctx, c.Tool, hc)
+	var asked *fault.Error
+	if r.o.Wait && errors.As(err, &asked) && asked.Code == fault.ApprovalRequired {
+		waiting := *c
+		waiting.Error = asked
+		r.emit(Event{Kind: CallWaiting, Step: step, Call: waiting})
+		// Nothing was sent. The same call again finds the question that is open.
+		hc.ID, hc.Wait = ulid.Make().String(), true
+		c.CallID = hc.ID
+		res, err = r.o.Caller.Call(ctx, c.Tool, hc)
+	}
 	c.DurationMS = time.Since(start).Milliseconds()
 	var result json.RawMessage
 	if err != nil {
@@ -150,6 +164,19 @@ func (r *run) call(ctx context.Context, step Step, c *Call) json.RawMessage {
 	}
 	r.emit(Event{Kind: CallFinished, Step: step, Call: *c})
 	return result
+}
+
+// foreign reports whether a call brings words of its server into the
+// conversation: a result, or an error that quotes it.
+func foreign(c Call) bool {
+	if c.CallID == "" || c.Error == nil {
+		return c.CallID != ""
+	}
+	switch c.Error.Code {
+	case fault.Protocol, fault.InvalidResult, fault.ServerCrashed, fault.ServerUnstable:
+		return true
+	}
+	return false
 }
 
 // fault is a failed call's error; an entrance that does not speak the gate's
