@@ -12,9 +12,11 @@ import (
 	"github.com/aurorabot-dev/platform/mcpkit/redact"
 )
 
-// Pins tells whether a tool's definition was approved. It answers from memory.
+// Pins tells whether a tool's definition was approved, and what the last review
+// saw of it; see [review.Pins]. It answers from memory.
 type Pins interface {
 	State(id catalog.ID, hash string) review.State
+	Seen(id catalog.ID) (hash string, findings []review.Finding, ok bool)
 }
 
 // Engine decides by rules alone: it asks nobody and writes nothing. It is safe
@@ -63,9 +65,9 @@ const maxEntries = 16384
 // entry is what rules say of one tool as it is. It does not change.
 type entry struct {
 	id       catalog.ID
-	name     string // safe to print
-	hash     string // of the definition
-	poison   *review.Finding
+	name     string          // safe to print
+	hash     string          // of the definition
+	poison   *review.Finding // in the definition by itself
 	trust    rules.Trust
 	trustBy  rules.Source
 	risk     catalog.Risk
@@ -176,27 +178,36 @@ func (e *Engine) reviewed(r *rules.Rules, n *entry) (rules.Action, rules.Source,
 		return rules.Allow, rules.Source{}, ""
 	case review.Changed:
 		by := r.ReviewSource("changed", c.Changed)
-		return suspect(r, n, c.Changed, by, fmt.Sprintf("its definition is not the one that was approved (%s)", by))
+		return e.suspect(r, n, c.Changed, by, fmt.Sprintf("its definition is not the one that was approved (%s)", by))
 	case review.Added:
 		by := r.ReviewSource("added", c.Added)
-		return suspect(r, n, c.Added, by, fmt.Sprintf("its server offers it only since it was approved (%s)", by))
+		return e.suspect(r, n, c.Added, by, fmt.Sprintf("its server offers it only since it was approved (%s)", by))
 	}
 	first := c.First.Of(n.trust)
 	by := r.ReviewSource("first."+string(n.trust), first)
-	action := rules.Action(first)
-	if first == rules.Pin {
-		action = rules.Allow // the coming review pins it, unless it looks poisoned
+	if first != rules.Pin {
+		return e.suspect(r, n, rules.Action(first), by, fmt.Sprintf("nobody has approved its definition (%s)", by))
 	}
-	return suspect(r, n, action, by, fmt.Sprintf("nobody has approved its definition (%s)", by))
+	// The coming review will pin it. If there was one and did not, it had a
+	// reason: one of the server's tools looks poisoned.
+	if hash, _, ok := e.pins.Seen(n.id); ok && hash == n.hash {
+		by = r.ReviewSource("findings", c.Findings)
+		return e.suspect(r, n, c.Findings, by, fmt.Sprintf("its server was not approved at first sight, as its tools look suspicious (%s)", by))
+	}
+	return e.suspect(r, n, rules.Allow, by, "")
 }
 
 // suspect adds what a finding in the definition of a tool asks for that nobody
 // has approved.
-func suspect(r *rules.Rules, n *entry, a rules.Action, by rules.Source, why string) (rules.Action, rules.Source, string) {
-	if n.poison == nil {
+func (e *Engine) suspect(r *rules.Rules, n *entry, a rules.Action, by rules.Source, why string) (rules.Action, rules.Source, string) {
+	poison := n.poison
+	if hash, findings, ok := e.pins.Seen(n.id); ok && hash == n.hash {
+		poison = review.Worst(findings, review.Danger) // a review saw it beside all others
+	}
+	if poison == nil {
 		return a, by, why
 	}
-	found := fmt.Sprintf("its definition looks poisoned: %s at %s", n.poison.Message, n.poison.Pointer)
+	found := fmt.Sprintf("its definition looks poisoned: %s at %s", poison.Message, poison.Pointer)
 	if a != rules.Allow {
 		found = why + "; " + found
 	}

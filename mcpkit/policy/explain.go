@@ -57,7 +57,12 @@ func (e *Engine) Explain(t *catalog.Tool) Explanation {
 		Trust: n.trust, TrustRule: n.trustBy, Risk: rules.RiskWord(n.risk), RiskRule: n.riskBy, ActionRule: n.actionBy,
 	}
 	if e.pins != nil {
-		x.Review, x.Findings = e.pins.State(n.id, n.hash), review.Scan(t)
+		x.Review = e.pins.State(n.id, n.hash)
+		hash, findings, ok := e.pins.Seen(n.id)
+		if !ok || hash != n.hash {
+			findings = review.Scan(t)
+		}
+		x.Findings = findings
 	}
 	at := e.now()
 	for _, q := range n.quotas {

@@ -10,6 +10,9 @@ import (
 // and what is forgotten counts as unknown.
 const maxResults = 16384
 
+// maxProvenance is how many ids of one call are looked up; more count as unknown.
+const maxProvenance = 1024
+
 // results remembers how far the data of each result is trusted.
 type results struct {
 	mu    sync.RWMutex
@@ -46,8 +49,11 @@ func (r *results) remember(id string, t rules.Trust) {
 // lowest is the least trust among some results, and the id that has it. Without
 // ids there is nothing to distrust.
 func (r *results) lowest(ids []string) (rules.Trust, string) {
-	if len(ids) == 0 {
+	switch {
+	case len(ids) == 0:
 		return rules.Official, ""
+	case len(ids) > maxProvenance:
+		return rules.Unknown, ids[0]
 	}
 	r.mu.RLock()
 	defer r.mu.RUnlock()

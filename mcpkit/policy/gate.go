@@ -181,7 +181,7 @@ func (g *Gate) again(ctx context.Context, r Request, a approval.Approval) (Verdi
 	now := g.Engine.current.Load()
 	n := g.Engine.entry(now, r.Tool)
 	v := g.Engine.judge(now.rules, n, r.Provenance)
-	if hash, listed := g.Pins.Current(n.id); listed && hash != n.hash {
+	if hash, _, listed := g.Pins.Seen(n.id); listed && hash != n.hash {
 		v = v.deny("its definition changed while a person was asked; call it again")
 	}
 	if v.Action != rules.Ask {

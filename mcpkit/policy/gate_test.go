@@ -297,6 +297,24 @@ func TestAPoisonedToolIsNotPinnedWhoeverItsServerIs(t *testing.T) {
 	}
 }
 
+func TestAServerWithOneSuspiciousToolIsNotTakenAtFirstSight(t *testing.T) {
+	g := openGate(t, filepath.Join(t.TempDir(), "policy.db"), "risk: {'*': low}\ntrust: {shop: internal}\n")
+	list, posing := tool("shop", "list_orders"), tool("shop", "get_wеather") // Cyrillic
+	weather := tool("im.polaris.weather", "get_weather")
+	decide(t, g, Request{Tool: list}, rules.Allow)
+	reviewed(t, g, list, posing, weather)
+	for _, one := range []*catalog.Tool{list, posing} {
+		if v := decide(t, g, Request{Tool: one}, rules.Ask); v.Causes != CauseReview || !strings.Contains(v.Reason, "suspicious") {
+			t.Errorf("%s: %s", one.Name, v.Reason)
+		}
+	}
+	decide(t, g, Request{Tool: weather}, rules.Allow) // whom it poses as is not to blame
+	if err := g.Pins.Approve(t.Context(), review.Approval{Server: "shop", Actor: "anna"}); err != nil {
+		t.Fatal(err)
+	}
+	decide(t, g, Request{Tool: posing}, rules.Allow)
+}
+
 func TestAKeyThatWasUsedIsAnsweredFromTheLedgerAndAsksNobody(t *testing.T) {
 	now := time.Unix(1_700_000_000, 0)
 	g := bankAt(t, func() time.Time { return now })

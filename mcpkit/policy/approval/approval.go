@@ -19,8 +19,8 @@
 //
 // Everything is in the database before it is told: an answer survives kill -9,
 // and an approval that was used once is not used again after it. Arguments are
-// kept with secrets removed and never whole. The package asks nobody itself: it
-// tells no one but those who look.
+// kept with secrets removed and cut where they are long. The package asks nobody
+// itself: it tells those who look.
 package approval
 
 import (
@@ -69,11 +69,10 @@ var (
 )
 
 const (
-	// MaxArguments is how many bytes of arguments a person can be shown. Calls
-	// with more are not asked about.
-	MaxArguments = 256 << 10
+	// MaxArguments is how many bytes of a call's arguments are kept to be shown.
+	MaxArguments = 64 << 10
 	// MaxHistory is how many closed questions are kept.
-	MaxHistory = 1000
+	MaxHistory = 500
 
 	maxNote  = 1000
 	forEver  = int64(1) << 62
@@ -105,7 +104,12 @@ type Approval struct {
 	State State  `json:"state"`
 	Scope Scope  `json:"scope,omitempty"`
 	Call
-	Arguments json.RawMessage `json:"arguments"` // secrets removed
+	// Arguments have their secrets removed and are not made safe to print. Where
+	// Cut is set they were too long, and are the beginning of their text as one
+	// JSON string.
+	Arguments json.RawMessage `json:"arguments"`
+	Cut       bool            `json:"arguments_cut,omitempty"`
+	Size      int64           `json:"arguments_size"` // of the arguments as they came, bytes
 	Reason    string          `json:"reason"`
 	Risk      string          `json:"risk"`
 	Entrance  string          `json:"entrance,omitempty"`
@@ -189,9 +193,6 @@ func (d *Desk) Configure(expire time.Duration, maxPending int) {
 // approval is pending, or it is a denial that still holds. The same question is
 // open only once, however many callers ask it. A full desk is a fault.Busy.
 func (d *Desk) Ask(ctx context.Context, q Question) (a Approval, granted bool, err error) {
-	if len(q.Arguments) > MaxArguments {
-		return a, false, fault.New(fault.Denied, "a person would have to approve this call, and its arguments of %d bytes are too large to be shown", len(q.Arguments))
-	}
 	err = d.change(ctx, "asking for an approval", func(t *tx) error {
 		standing, err := t.find(q.Call)
 		if err != nil {

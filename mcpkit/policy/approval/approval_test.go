@@ -258,7 +258,7 @@ func TestAFullDeskRefusesAndKeepsWhatItHas(t *testing.T) {
 	ask(t, d, send)
 }
 
-func TestArgumentsAreKeptAndShownWithoutSecretsAndNeverInPart(t *testing.T) {
+func TestArgumentsAreShownWithoutSecretsAndLongOnesCut(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "policy.db")
 	d := openOn(t, openDB(t, path), Options{Redact: func(b json.RawMessage) json.RawMessage {
 		return json.RawMessage(strings.ReplaceAll(string(b), "hunter2", "[removed]"))
@@ -272,9 +272,16 @@ func TestArgumentsAreKeptAndShownWithoutSecretsAndNeverInPart(t *testing.T) {
 	if got, _ := d.Show(t.Context(), a.ID); string(got.Arguments) != `{"password":"[removed]","n":9007199254740993}` {
 		t.Errorf("shown: %s", got.Arguments)
 	}
-	q.Arguments = json.RawMessage(`{"x":"` + strings.Repeat("a", MaxArguments) + `"}`)
-	if _, _, err := d.Ask(t.Context(), q); fault.From(err).Code != fault.Denied {
-		t.Errorf("arguments that are too large: %v", err)
+	q.Arguments = json.RawMessage(`{"x":"` + strings.Repeat("字", MaxArguments) + `"}`)
+	q.Hash = "long"
+	if a, _, err = d.Ask(t.Context(), q); err != nil {
+		t.Fatal(err)
+	}
+	var beginning string
+	got, err := d.Show(t.Context(), a.ID)
+	if err != nil || !got.Cut || got.Size != int64(len(q.Arguments)) || json.Unmarshal(got.Arguments, &beginning) != nil ||
+		!strings.HasPrefix(string(q.Arguments), beginning) || len(beginning) < MaxArguments-4 {
+		t.Errorf("cut is %v, size %d, %d bytes are shown, %v", got.Cut, got.Size, len(beginning), err)
 	}
 }
 
@@ -283,8 +290,8 @@ func TestOldQuestionsAreForgottenAndStandingAnswersAreNot(t *testing.T) {
 	d := open(t, Options{Now: func() time.Time { return now }, Expire: time.Minute})
 	approve(t, d, ask(t, d, send).ID, Always)
 	_, err := d.db.Exec(`WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM n WHERE i < 3000)
-		INSERT INTO approvals (id, state, server, tool, hash, definition, causes, arguments, reason, risk, entrance, call_id, created, expires)
-		SELECT printf('0%025d', i), 'denied', 's', 't', i, '', 1, x'7b7d', '', '', '', '', 0, 1 FROM n`)
+		INSERT INTO approvals (id, state, server, tool, hash, definition, causes, arguments, cut, size, reason, risk, entrance, call_id, created, expires)
+		SELECT printf('0%025d', i), 'denied', 's', 't', i, '', 1, x'7b7d', 0, 2, '', '', '', '', 0, 1 FROM n`)
 	if err != nil {
 		t.Fatal(err)
 	}

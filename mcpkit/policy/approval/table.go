@@ -131,15 +131,22 @@ func (t *tx) insert(q Question, d *Desk) (Approval, error) {
 		}
 	}
 	a := Approval{
-		ID: newID(t.at), State: Pending, Call: q.Call, Arguments: d.redact(q.Arguments), Reason: q.Reason,
+		ID: newID(t.at), State: Pending, Call: q.Call, Arguments: d.redact(q.Arguments), Size: int64(len(q.Arguments)), Reason: q.Reason,
 		Risk: q.Risk, Entrance: q.Entrance, CallID: q.CallID, Created: t.at, Expires: t.at.Add(t.expire),
 	}
 	if !json.Valid(a.Arguments) {
 		return Approval{}, errors.New("the arguments are not JSON once secrets are removed")
 	}
-	_, err := t.Exec(`INSERT INTO approvals (id, state, server, tool, hash, definition, causes, arguments, reason, risk, entrance, call_id, created, expires)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		a.ID, a.State, a.Server, a.Tool, a.Hash, a.Definition, int(a.Causes), []byte(a.Arguments), a.Reason, a.Risk, a.Entrance, a.CallID,
+	if len(a.Arguments) > MaxArguments {
+		beginning, err := json.Marshal(strings.ToValidUTF8(string(a.Arguments[:MaxArguments]), ""))
+		if err != nil {
+			return Approval{}, err
+		}
+		a.Arguments, a.Cut = beginning, true
+	}
+	_, err := t.Exec(`INSERT INTO approvals (id, state, server, tool, hash, definition, causes, arguments, cut, size, reason, risk, entrance, call_id, created, expires)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		a.ID, a.State, a.Server, a.Tool, a.Hash, a.Definition, int(a.Causes), []byte(a.Arguments), a.Cut, a.Size, a.Reason, a.Risk, a.Entrance, a.CallID,
 		millis(a.Created), millis(a.Expires))
 	return a, err
 }
@@ -175,7 +182,7 @@ func (t *tx) list(states []State) ([]Approval, error) {
 }
 
 func (t *tx) query(where string, args ...any) ([]Approval, error) {
-	rows, err := t.Query(`SELECT id, state, scope, server, tool, hash, definition, causes, arguments, reason, risk, entrance, call_id,
+	rows, err := t.Query(`SELECT id, state, scope, server, tool, hash, definition, causes, arguments, cut, size, reason, risk, entrance, call_id,
 		actor, note, created, expires, decided FROM approvals `+where, args...)
 	if err != nil {
 		return nil, err
@@ -185,7 +192,7 @@ func (t *tx) query(where string, args ...any) ([]Approval, error) {
 	for rows.Next() {
 		var a Approval
 		var created, expires, decided int64
-		if err := rows.Scan(&a.ID, &a.State, &a.Scope, &a.Server, &a.Tool, &a.Hash, &a.Definition, &a.Causes, &a.Arguments, &a.Reason,
+		if err := rows.Scan(&a.ID, &a.State, &a.Scope, &a.Server, &a.Tool, &a.Hash, &a.Definition, &a.Causes, &a.Arguments, &a.Cut, &a.Size, &a.Reason,
 			&a.Risk, &a.Entrance, &a.CallID, &a.Actor, &a.Note, &created, &expires, &decided); err != nil {
 			return nil, err
 		}

@@ -131,15 +131,16 @@ func (p *Pins) state(id catalog.ID, hash string) State {
 	return Unpinned
 }
 
-// Current is the hash of a tool in the catalogue that was last reviewed.
-func (p *Pins) Current(id catalog.ID) (hash string, ok bool) {
+// Seen is what the last review had of a tool: the hash of its definition and the
+// findings. ok is false where the tool was not listed.
+func (p *Pins) Seen(id catalog.ID) (hash string, findings []Finding, ok bool) {
 	p.mu.RLock()
-	defer p.mu.RUnlock()
 	s, ok := p.current[id]
+	p.mu.RUnlock()
 	if !ok {
-		return "", false
+		return "", nil, false
 	}
-	return s.hash, true
+	return s.hash, s.findings, true
 }
 
 // Report is the review of a catalogue, by server.
@@ -167,7 +168,7 @@ type ToolReport struct {
 // Review looks through a whole catalogue and keeps it as the current one. A
 // server that is seen for the first time is pinned as it is where trusted says
 // so, unless one of its tools has a finding of Danger. The report is complete
-// also where that failed.
+// also where the pins could not be written.
 func (p *Pins) Review(ctx context.Context, tools []*catalog.Tool, trusted func(server string) bool) (*Report, error) {
 	p.write.Lock()
 	defer p.write.Unlock()
@@ -177,8 +178,8 @@ func (p *Pins) Review(ctx context.Context, tools []*catalog.Tool, trusted func(s
 	p.mu.RLock()
 	old := p.current
 	for _, t := range tools {
-		if !p.servers[t.Source.Server] {
-			fresh[t.Source.Server] = true
+		if server := t.Source.Server; !p.servers[server] && trusted != nil && trusted(server) {
+			fresh[server] = true
 		}
 	}
 	for id := range p.pins { // approved tool by tool: the rest is for a person, too
@@ -191,22 +192,28 @@ func (p *Pins) Review(ctx context.Context, tools []*catalog.Tool, trusted func(s
 		s.hash = hashOf(s.definition)
 		current[id] = s
 		bad := Worst(s.findings, Danger)
-		if bad != nil || trusted == nil || !trusted(id.Server) {
-			delete(fresh, id.Server)
+		if bad == nil {
+			continue
 		}
-		if was := old[id]; bad != nil && (was == nil || was.hash != s.hash) {
+		delete(fresh, id.Server)
+		if was := old[id]; was == nil || was.hash != s.hash {
 			p.log.Warn("a tool's definition looks poisoned", "server", id.Server, "tool", bad.Tool, "code", bad.Code, "at", bad.Pointer)
 		}
 	}
-	p.mu.Lock()
-	p.current = current
-	p.mu.Unlock()
-	var err error
-	for _, server := range slices.Sorted(maps.Keys(fresh)) {
-		if err = p.pin(ctx, server, "", "policy"); err != nil {
-			break
+	took := map[catalog.ID]pin{}
+	for id, s := range current {
+		if fresh[id.Server] {
+			took[id] = pin{s.hash, s.definition}
 		}
 	}
+	servers := slices.Sorted(maps.Keys(fresh))
+	err := p.store(ctx, servers, took, "policy")
+	p.mu.Lock()
+	p.current = current
+	if err == nil {
+		p.hold(servers, took)
+	}
+	p.mu.Unlock()
 	return p.Report(), err
 }
 
@@ -262,38 +269,50 @@ func (p *Pins) Approve(ctx context.Context, a Approval) error {
 	p.write.Lock()
 	defer p.write.Unlock()
 	p.mu.RLock()
+	current := p.current // replaced, never changed
 	hash := p.fingerprint(a.Server)
-	listed := slices.ContainsFunc(slices.Collect(maps.Keys(p.current)), func(id catalog.ID) bool { return id.Server == a.Server })
+	p.mu.RUnlock()
+	listed := slices.ContainsFunc(slices.Collect(maps.Keys(current)), func(id catalog.ID) bool { return id.Server == a.Server })
 	if a.Tool != "" {
 		var s *seen
-		if s, listed = p.current[catalog.ID{Server: a.Server, Tool: a.Tool}]; listed {
+		if s, listed = current[catalog.ID{Server: a.Server, Tool: a.Tool}]; listed {
 			hash = s.hash
 		}
 	}
-	p.mu.RUnlock()
 	switch {
 	case !listed:
 		return fault.New(fault.ToolNotFound, "%s lists no such tool now; it must be running to be approved", a.Server)
 	case a.Hash != "" && a.Hash != hash:
 		return fault.New(fault.Denied, "the tools of %s are not those that were shown any more; look at them again", a.Server)
 	}
-	return p.pin(ctx, a.Server, a.Tool, cmp.Or(a.Actor, "unnamed"))
-}
-
-// pin writes what is current of a server, or of one tool, and then lets it hold.
-// The caller holds write.
-func (p *Pins) pin(ctx context.Context, server, tool, actor string) error {
-	p.mu.RLock()
 	took := map[catalog.ID]pin{}
-	for id, s := range p.current {
-		if id.Server == server && (tool == "" || id.Tool == tool) {
+	var servers []string
+	for id, s := range current {
+		if id.Server == a.Server && (a.Tool == "" || id.Tool == a.Tool) {
 			took[id] = pin{s.hash, s.definition}
 		}
 	}
-	p.mu.RUnlock()
+	if a.Tool == "" {
+		servers = []string{a.Server}
+	}
+	if err := p.store(ctx, servers, took, cmp.Or(a.Actor, "unnamed")); err != nil {
+		return err
+	}
+	p.mu.Lock()
+	p.hold(servers, took)
+	p.mu.Unlock()
+	return nil
+}
+
+// store writes pins: of the given servers in place of all they had, and of
+// single tools beside them. The caller holds write.
+func (p *Pins) store(ctx context.Context, servers []string, took map[catalog.ID]pin, actor string) error {
+	if len(servers)+len(took) == 0 {
+		return nil
+	}
 	at := p.now().UnixMilli()
 	err := p.transact(ctx, func(tx *sql.Tx) error {
-		if tool == "" {
+		for _, server := range servers {
 			if _, err := tx.Exec("DELETE FROM pins WHERE server = ?", server); err != nil {
 				return err
 			}
@@ -310,17 +329,19 @@ func (p *Pins) pin(ctx context.Context, server, tool, actor string) error {
 		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("approving the tools of %s: %w", server, err)
+		return fmt.Errorf("approving %d tools: %w", len(took), err)
 	}
-	p.mu.Lock()
-	if tool == "" {
-		maps.DeleteFunc(p.pins, func(id catalog.ID, _ pin) bool { return id.Server == server })
+	p.log.Info("tools were approved", "servers", servers, "tools", len(took), "actor", actor)
+	return nil
+}
+
+// hold lets what store wrote be in force. The caller holds mu.
+func (p *Pins) hold(servers []string, took map[catalog.ID]pin) {
+	maps.DeleteFunc(p.pins, func(id catalog.ID, _ pin) bool { return slices.Contains(servers, id.Server) })
+	for _, server := range servers {
 		p.servers[server] = true
 	}
 	maps.Copy(p.pins, took)
-	p.mu.Unlock()
-	p.log.Info("tools were approved", "server", server, "tools", len(took), "actor", actor)
-	return nil
 }
 
 // Forget takes back every approval of a server's tools.

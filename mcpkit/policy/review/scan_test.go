@@ -120,7 +120,7 @@ func TestHonestToolsAreNotTakenForPoison(t *testing.T) {
 		"get_me":         "Get the user who is logged in. Call it when a request says \"my\" or \"me\".",
 		"set_units":      "System: metric or imperial. Overrides the default system of the account.",
 		"translate":      "Переводит текст на русский язык. Сообщает, если слово неизвестно.",
-		"family":         "Emoji such as 👨‍👩‍👧 and ❤️ stay as they are; نمی‌خواهم too.",
+		"family":         "Emoji such as 👨\u200d👩\u200d👧 and ❤\ufe0f stay as they are; نمی\u200cخواهم too.",
 		"think":          "Think about something. It does not obtain new information, and keeps a note of the thought.",
 		"open_url":       "Open https://example.com/path?x=1 in the browser and return the page's text.",
 		"reply":          "Reply to the previous message in a thread. Mentions notify the person.",
@@ -203,7 +203,7 @@ func TestASchemaThatIsHardToReadStopsNothing(t *testing.T) {
 		} else if f := Worst(Scan(one), Danger); f != nil {
 			t.Errorf("%s: %+v", name, f)
 		}
-		if Hash(one) != Hash(one) || Hash(one) == Hash(tool("s", "t", "Adds.", "{}")) {
+		if Hash(one) == Hash(tool("s", "t", "Adds.", "{}")) {
 			t.Errorf("%s: the hash is %s", name, Hash(one))
 		}
 	}

@@ -37,7 +37,7 @@ CREATE TABLE pinned (server TEXT PRIMARY KEY, actor TEXT NOT NULL, at INTEGER NO
 CREATE TABLE approvals (
 	id TEXT PRIMARY KEY, state TEXT NOT NULL, scope TEXT NOT NULL DEFAULT '',
 	server TEXT NOT NULL, tool TEXT NOT NULL, hash TEXT NOT NULL, definition TEXT NOT NULL, causes INTEGER NOT NULL,
-	arguments BLOB NOT NULL, reason TEXT NOT NULL, risk TEXT NOT NULL, entrance TEXT NOT NULL, call_id TEXT NOT NULL,
+	arguments BLOB NOT NULL, cut INTEGER NOT NULL, size INTEGER NOT NULL, reason TEXT NOT NULL, risk TEXT NOT NULL, entrance TEXT NOT NULL, call_id TEXT NOT NULL,
 	actor TEXT NOT NULL DEFAULT '', note TEXT NOT NULL DEFAULT '',
 	created INTEGER NOT NULL, expires INTEGER NOT NULL, decided INTEGER NOT NULL DEFAULT 0);
 CREATE INDEX approvals_of_call ON approvals (server, tool, hash, state);
