@@ -14,6 +14,7 @@
 package catalog
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -176,10 +177,8 @@ func NewTable(prefix string, tools []*Tool) *Table {
 		names:   make(map[ID]string, len(tools)),
 	}
 	slices.SortFunc(t.tools, func(a, b *Tool) int {
-		if c := strings.Compare(a.Name, b.Name); c != 0 {
-			return c
-		}
-		return strings.Compare(a.Source.OriginalName, b.Source.OriginalName)
+		return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.Source.Server, b.Source.Server),
+			strings.Compare(a.Source.OriginalName, b.Source.OriginalName))
 	})
 	for _, tool := range t.tools {
 		id := tool.ID()

@@ -17,6 +17,7 @@ import (
 	"github.com/aurorabot-dev/platform/mcpkit/catalog"
 	"github.com/aurorabot-dev/platform/mcpkit/client"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
+	"github.com/aurorabot-dev/platform/mcpkit/jsoncheck"
 )
 
 // maxSchemas bounds the cache of compiled schemas; it is emptied when full.
@@ -28,7 +29,7 @@ const maxSchemas = 10_000
 type schemas struct {
 	log   *slog.Logger
 	mu    sync.Mutex
-	cache map[[32]byte]*jsonschema.Schema
+	cache map[[32]byte]*jsoncheck.Schema
 }
 
 // checkArguments checks args against the tool's original input schema.
@@ -69,7 +70,7 @@ func (s *schemas) checkResult(tool *catalog.Tool, r *client.Result) error {
 }
 
 // compiled returns the schema, or nil where there is none that can be used.
-func (s *schemas) compiled(tool *catalog.Tool, which string, raw json.RawMessage) *jsonschema.Schema {
+func (s *schemas) compiled(tool *catalog.Tool, which string, raw json.RawMessage) *jsoncheck.Schema {
 	if firstByte(raw) != '{' {
 		return nil
 	}
@@ -84,7 +85,7 @@ func (s *schemas) compiled(tool *catalog.Tool, which string, raw json.RawMessage
 		s.log.Warn("schema cannot be compiled; its tool is not checked", "tool", tool.Name, "schema", which, "error", err)
 	}
 	if s.cache == nil || len(s.cache) >= maxSchemas {
-		s.cache = make(map[[32]byte]*jsonschema.Schema)
+		s.cache = make(map[[32]byte]*jsoncheck.Schema)
 	}
 	s.cache[key] = schema
 	return schema
@@ -96,9 +97,8 @@ const (
 	maxSchemaDepth = 200
 )
 
-// compile never reaches the network: only the schema itself and the published
-// meta-schemas, which the library carries, resolve.
-func compile(raw json.RawMessage) (schema *jsonschema.Schema, err error) {
+// compile reads a schema as its server wrote it.
+func compile(raw json.RawMessage) (*jsoncheck.Schema, error) {
 	if len(raw) > maxSchemaBytes {
 		return nil, fmt.Errorf("%d bytes are more than the limit of %d", len(raw), maxSchemaBytes)
 	}
@@ -109,21 +109,7 @@ func compile(raw json.RawMessage) (schema *jsonschema.Schema, err error) {
 	if err != nil {
 		return nil, err
 	}
-	c := jsonschema.NewCompiler()
-	c.UseLoader(refuseLoader{})
-	c.DefaultDraft(jsonschema.Draft2020)
-	const name = "tool:schema"
-	if err := c.AddResource(name, doc); err != nil {
-		return nil, err
-	}
-	return c.Compile(name)
-}
-
-// refuseLoader loads nothing.
-type refuseLoader struct{}
-
-func (refuseLoader) Load(url string) (any, error) {
-	return nil, fmt.Errorf("%s is not loaded: schemas may not refer to other documents", url)
+	return jsoncheck.Compile(doc, jsoncheck.Options{})
 }
 
 // depth is how deep raw nests, without decoding it.
@@ -152,12 +138,12 @@ const maxProblems = 5
 var english = message.NewPrinter(language.English)
 
 // check returns what is wrong with value, one clause per field, or "".
-func check(schema *jsonschema.Schema, value json.RawMessage) string {
+func check(schema *jsoncheck.Schema, value json.RawMessage) string {
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(value))
 	if err != nil {
 		return err.Error()
 	}
-	err = schema.Validate(doc)
+	err = schema.Check(doc, len(value))
 	if err == nil {
 		return ""
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"github.com/aurorabot-dev/platform/mcpkit/jsoncheck"
 	"github.com/aurorabot-dev/platform/mcpkit/openai/internal/ordered"
 )
 
@@ -28,7 +29,7 @@ type Codec struct {
 
 	once  sync.Once
 	conv  *conv             // the schema that the model saw
-	check *validator        // of the server's own schema; nil when that cannot be compiled
+	check *jsoncheck.Schema // of the server's own schema; nil when that cannot be compiled
 	names map[string]string // the server's renamed keys to the model's
 	back  map[string]string // and the other way
 }
@@ -85,7 +86,7 @@ func (k *Codec) validate(args *object) error {
 		return nil
 	}
 	var ve *jsonschema.ValidationError
-	err := k.check.validate(ordered.Plain(args), len(ordered.Append(nil, args)))
+	err := k.check.Check(ordered.Plain(args), len(ordered.Append(nil, args)))
 	if errors.As(err, &ve) {
 		return errors.New(k.explain(ve))
 	}
