@@ -132,8 +132,19 @@ actions: {high: allow, critical: ask}
 	}
 }
 
-func TestWhatIsForgottenIsNotTrusted(t *testing.T) {
+func TestWhatIsForgottenOrTooMuchIsNotTrusted(t *testing.T) {
 	var r results
+	r.remember("own", rules.Internal)
+	many := make([]string, maxProvenance+1)
+	for i := range many {
+		many[i] = "own"
+	}
+	if got, _ := r.lowest(many[1:]); got != rules.Internal {
+		t.Errorf("data of internal trust has trust %s", got)
+	}
+	if got, _ := r.lowest(many); got != rules.Unknown {
+		t.Errorf("more ids than are looked up have trust %s", got)
+	}
 	r.remember("first", rules.Official)
 	for i := range maxResults {
 		r.remember(fmt.Sprint(i), rules.Official)
@@ -177,6 +188,23 @@ func TestOverTheLimitACallIsRefusedForAStatedTimeAndRule(t *testing.T) {
 	want("and again", fast, true)
 	if x := e.Explain(fast); len(x.Limits) != 1 || x.Limits[0].Left != 0 {
 		t.Errorf("limits: %+v", x.Limits)
+	}
+}
+
+func TestMoreBudgetsThanCanBeCountedAreUsedUp(t *testing.T) {
+	now := time.Unix(1_000_000, 0)
+	e := NewEngine(parse(t, "risk: {'*': low}\nlimits: [{tool: '*', calls: 1, per: 1h}]\n"), nil, func() time.Time { return now })
+	for i := range maxBuckets {
+		if v := e.Decide(Request{Tool: tool("s", fmt.Sprint(i))}); v.Action != rules.Allow {
+			t.Fatalf("tool %d: %s", i, v.Reason)
+		}
+	}
+	if v := e.Decide(Request{Tool: tool("s", "one more")}); v.RetryAfter <= 0 {
+		t.Errorf("one more: %s", v.Action)
+	}
+	now = now.Add(2 * time.Hour) // what is full again makes room
+	if v := e.Decide(Request{Tool: tool("s", "and one more")}); v.Action != rules.Allow {
+		t.Errorf("later: %s", v.Reason)
 	}
 }
 

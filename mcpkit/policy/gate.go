@@ -15,8 +15,9 @@ import (
 	"github.com/aurorabot-dev/platform/mcpkit/policy/rules"
 )
 
-// Gate is the whole policy: the engine's rules, and what the store keeps. Its
-// errors are *fault.Errors. It is safe for concurrent use.
+// Gate is the whole policy: the engine's rules, and what the store keeps. Decide,
+// Await and Begin fail with *fault.Errors, and whenever they fail nothing may be
+// sent. It is safe for concurrent use.
 type Gate struct {
 	*Store
 	Engine *Engine
@@ -292,12 +293,16 @@ func (run *Run) Complete(ctx context.Context, r ledger.Result) error {
 }
 
 // Fail ends a run without an answer. The key of a call that was certainly not
-// sent is as good as new; any other key is used up. An error is as Complete's.
+// sent (server_not_ready, busy) is as good as new; any other key is used up. An
+// error is as Complete's.
 func (run *Run) Fail(ctx context.Context, err error) error {
 	run.g.Engine.RememberResult(run.id, run.trust) // a failure has a server's words in it, too
 	f := fault.From(err)
+	if f == nil {
+		f = fault.New(fault.Internal, "the call ended without an answer").Unknown()
+	}
 	switch {
-	case run.key == "" || f == nil:
+	case run.key == "":
 		return nil
 	case f.Outcome != fault.OutcomeUnknown && (f.Code == fault.ServerNotReady || f.Code == fault.Busy):
 		return run.g.Ledger.Release(ctx, run.key)

@@ -400,6 +400,26 @@ actions: {high: allow, critical: allow, unknown: allow}
 	}
 }
 
+func TestACallThatEndsWithoutAWordIsUnknown(t *testing.T) {
+	g := openGate(t, filepath.Join(t.TempDir(), "policy.db"), "trust: {s: internal}\nrisk: {s.*: high}\nactions: {high: allow}\n")
+	r := Request{CallID: "c", Tool: tool("s", "t")}
+	run, err := g.Begin(t.Context(), r, decide(t, g, r, rules.Allow))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := run.Fail(t.Context(), nil); err != nil {
+		t.Error(err)
+	}
+	if _, err := g.Begin(t.Context(), r, decide(t, g, r, rules.Allow)); fault.From(err).Outcome != fault.OutcomeUnknown {
+		t.Errorf("the same id again: %v", err)
+	}
+	// Without an id or a key there is nothing to remember it by.
+	r.CallID = ""
+	if _, err := g.Begin(t.Context(), r, decide(t, g, r, rules.Allow)); err == nil {
+		t.Error("a call that cannot be recorded was begun")
+	}
+}
+
 func TestAResultIsTrustedAsFarAsWhatItWasMadeOf(t *testing.T) {
 	g := bank(t)
 	g.SetConfig(parse(t, "trust: {bank: internal}\nrisk: {bank.pay: high, bank.look: low, wild.look: low}\nactions: {high: allow}\nreview: {first: {unknown: pin}}\n"))

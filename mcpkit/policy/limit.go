@@ -47,7 +47,9 @@ func (s *buckets) get(b rules.Budget, id catalog.ID, now time.Time) *rate.Limite
 	if s.m == nil {
 		s.m = map[bucketKey]*rate.Limiter{}
 	}
-	if len(s.m) >= maxBuckets { // a full budget is like one that nobody has drawn on
+	// A full budget is like one that nobody has drawn on. A tool that was asked
+	// about before goes on counting on the one it had.
+	if len(s.m) >= maxBuckets {
 		for k, l := range s.m {
 			if l.TokensAt(now) >= float64(k.burst) {
 				delete(s.m, k)

@@ -24,12 +24,14 @@
 package approval
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"time"
 
@@ -311,7 +313,7 @@ func (d *Desk) decide(ctx context.Context, id string, state State, scope Scope, 
 		if a.State != Pending {
 			return fmt.Errorf("%s is %s: %w", id, a.State, ErrDecided)
 		}
-		a.State, a.Scope, a.Actor, a.Note, a.Decided = state, scope, clip(actor), clip(note), t.at
+		a.State, a.Scope, a.Actor, a.Note, a.Decided = state, scope, who(actor), clip(note), t.at
 		switch scope {
 		case Session, Always:
 			a.Expires = time.Time{}
@@ -336,7 +338,7 @@ func (d *Desk) Revoke(ctx context.Context, id, actor string) (a Approval, err er
 		if a.State != Pending && a.State != Approved && a.State != Denied {
 			return fmt.Errorf("%s is %s: %w", id, a.State, ErrDecided)
 		}
-		a.State, a.Actor, a.Decided = Revoked, clip(actor), t.at
+		a.State, a.Actor, a.Decided = Revoked, who(actor), t.at
 		return t.update(&a)
 	})
 	if err == nil {
@@ -363,11 +365,10 @@ func (d *Desk) List(ctx context.Context, states ...State) (list []Approval, err 
 	return list, err
 }
 
+func who(actor string) string { return cmp.Or(clip(actor), "unnamed") }
+
 func clip(s string) string {
-	if len(s) > maxNote {
-		return s[:maxNote]
-	}
-	return s
+	return strings.ToValidUTF8(s[:min(len(s), maxNote)], "")
 }
 
 func newID(at time.Time) string {

@@ -4,6 +4,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -196,6 +199,23 @@ func TestTheStrictestFlowRuleHolds(t *testing.T) {
 	}
 	if _, _, ok := r.Flow(Unknown, catalog.Critical); ok {
 		t.Error("the built-in rules hold beside the file's")
+	}
+}
+
+func TestLoadTellsAMissingFileFromAFaultyOne(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "policy.yaml")
+	if _, err := Load(path); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a missing file: %v", err)
+	}
+	if err := os.WriteFile(path, []byte("trust: {a: official}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r, err := Load(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, by := r.Trust("a"); got != Official || by.File != path || by.Line != 1 {
+		t.Errorf("%s by %s", got, by)
 	}
 }
 
