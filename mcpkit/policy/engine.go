@@ -2,6 +2,7 @@ package policy
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -83,6 +84,9 @@ func (e *Engine) entry(r *ruling, t *catalog.Tool) *entry {
 		return v.(*entry)
 	}
 	n := e.consider(r.rules, t)
+	if slices.ContainsFunc(n.quotas, func(q quota) bool { return q.limiter == nil }) {
+		return n // there may be room to count it the next time
+	}
 	if r.count.Add(1) > maxEntries {
 		r.tools.Clear()
 		r.count.Store(1)

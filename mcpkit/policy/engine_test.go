@@ -199,11 +199,12 @@ func TestMoreBudgetsThanCanBeCountedAreUsedUp(t *testing.T) {
 			t.Fatalf("tool %d: %s", i, v.Reason)
 		}
 	}
-	if v := e.Decide(Request{Tool: tool("s", "one more")}); v.RetryAfter <= 0 {
+	more := tool("s", "one more")
+	if v := e.Decide(Request{Tool: more}); v.RetryAfter <= 0 {
 		t.Errorf("one more: %s", v.Action)
 	}
 	now = now.Add(2 * time.Hour) // what is full again makes room
-	if v := e.Decide(Request{Tool: tool("s", "and one more")}); v.Action != rules.Allow {
+	if v := e.Decide(Request{Tool: more}); v.Action != rules.Allow {
 		t.Errorf("later: %s", v.Reason)
 	}
 }
