@@ -55,8 +55,8 @@ func withModel() {
 }
 
 // platformWith runs a platform in this process with one fake server of a mode,
-// named as it is, and returns its data folder and the file that gets what is
-// sent to the server.
+// named as it is, which the policy trusts, and returns its data folder and the
+// file that gets what is sent to the server. The current folder becomes another.
 func platformWith(t *testing.T, mode string) (data, sent string) {
 	t.Helper()
 	o := daemon.Defaults()
@@ -69,6 +69,11 @@ func platformWith(t *testing.T, mode string) (data, sent string) {
 	if err := os.WriteFile(o.Manifests[0], []byte(manifest), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	policy := "unlisted: {unknown: low}\nreview: {first: {unknown: pin}, findings: allow}\n"
+	if err := os.WriteFile(filepath.Join(dir, "policy.yaml"), []byte(policy), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(dir)
 	ctx, stop := context.WithCancel(context.Background())
 	settled, done := make(chan struct{}), make(chan error, 1)
 	go func() {
