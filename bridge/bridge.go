@@ -15,9 +15,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/hashicorp/go-multierror"
 
 	"github.com/aurorabot-dev/platform/amp"
 	"github.com/aurorabot-dev/platform/bridge/bus"
@@ -240,7 +243,7 @@ func (b *Bridge) settle(e *entry, r bus.Receipt) {
 // the envelope that announces it.
 func (b *Bridge) reject(s *signal.Signal, id string, cause error) *amp.Envelope {
 	b.rejected.Add(1)
-	reason := cause.Error()
+	reason := oneLine(cause)
 	name, err := b.o.Bus.Reject(b.ctx, bus.Rejected{
 		Source: b.source(s), Method: s.Method, Reason: reason, Raw: rawJSON(b.o.Redact(s.Params)),
 	})
@@ -253,6 +256,19 @@ func (b *Bridge) reject(s *signal.Signal, id string, cause error) *amp.Envelope 
 	}
 	return b.envelope(s, amp.MethodError, string(signal.Problem), "an event of "+s.Server+" was rejected: "+reason,
 		rejection{Code: "event_rejected", Reason: reason, Kept: name, MessageID: id})
+}
+
+// oneLine is an error as one sentence, also one that joins several.
+func oneLine(err error) string {
+	var many *multierror.Error
+	if !errors.As(err, &many) {
+		return err.Error()
+	}
+	parts := make([]string, len(many.Errors))
+	for i, e := range many.Errors {
+		parts[i] = e.Error()
+	}
+	return strings.Join(parts, "; ")
 }
 
 // rejection is the data of the mcp.error that announces a rejected event.

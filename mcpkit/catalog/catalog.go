@@ -8,6 +8,7 @@
 //	im.polaris.weather.get_weather         canonical
 //	mcp.im.polaris.weather.get_weather
 //	mcp__im.polaris.weather__get_weather
+//	weather.get_weather                    by alias
 //	mcp__weather__get_weather              exported to models
 //
 // The package knows neither transports nor provider rules.
@@ -191,6 +192,10 @@ func NewTable(prefix string, tools []*Tool) *Table {
 			"mcp__" + id.Server + "__" + id.Tool, "mcp__" + id.Server + "__" + short,
 		} {
 			t.add(t.forms, form, tool)
+		}
+		if tool.Alias != "" {
+			t.add(t.forms, tool.Alias+"."+short, tool)
+			t.add(t.forms, "mcp."+tool.Alias+"."+short, tool)
 		}
 		t.add(t.bare, id.Tool, tool)
 		t.add(t.bare, short, tool)

@@ -78,6 +78,7 @@ func TestResolveTakesEveryFullFormAndNothingElse(t *testing.T) {
 		"mcp__im.polaris.weather__get_weather":                    w,
 		"mcp__im.polaris.weather__im.polaris.weather.get_weather": w,
 		"mcp__weather__get_weather":                               w,
+		"weather.get_weather":                                     w,
 		"fs.read":                                                 r1,
 		"mcp__fs-v2__read":                                        r2,
 	} {

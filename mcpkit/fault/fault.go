@@ -74,8 +74,12 @@ func New(code, format string, args ...any) *Error {
 // Retry marks e as worth trying again and returns it.
 func (e *Error) Retry() *Error { e.Retryable = true; return e }
 
-// Unknown marks the effect of the call as unknown and returns e.
-func (e *Error) Unknown() *Error { e.Outcome = OutcomeUnknown; return e }
+// Unknown marks the effect of the call as unknown, so that trying again is not
+// advised, and returns e.
+func (e *Error) Unknown() *Error {
+	e.Outcome, e.Retryable = OutcomeUnknown, false
+	return e
+}
 
 // Error is the message, led by the code.
 func (e *Error) Error() string { return e.Code + ": " + e.Message }

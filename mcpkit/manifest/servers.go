@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"gopkg.in/yaml.v3"
 
@@ -165,6 +166,7 @@ func findServers(root *yaml.Node) (string, *yaml.Node) {
 // manifest turns the entry into a manifest. Keys given to fault begin with a dot.
 func (s *server) manifest(name string, raw bool, fault report) *Manifest {
 	m := Default()
+	m.MCP.HealthTimeout.Duration = foreignHealth
 	m.Package, m.Name, m.Type, m.foreign = packageOf(name), name, TypeServer, true
 	m.raw = raw
 	m.Description = s.Description
@@ -241,3 +243,7 @@ func (m *Manifest) warnOdd(at *yaml.Node, key string) {
 		warn("command is one program, blanks included; put its arguments into args")
 	}
 }
+
+// foreignHealth is the health timeout of servers from other hosts' files, which
+// cannot state one: most are started by npx and download themselves first.
+const foreignHealth = 3 * time.Minute

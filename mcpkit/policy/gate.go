@@ -273,7 +273,7 @@ func (run *Run) repeat(c ledger.Call, earlier *ledger.Entry) (*Run, error) {
 		run.g.Engine.RememberResult(run.id, run.trust)
 		return run, nil
 	case earlier.State == ledger.InFlight:
-		return nil, fault.New(fault.DuplicateCall, "a call with that idempotency key is in flight").Retry().Unknown()
+		return nil, fault.New(fault.DuplicateCall, "a call with that idempotency key is in flight").Unknown().Retry()
 	case earlier.State == ledger.Failed && earlier.Fault != nil:
 		return nil, earlier.Fault
 	}

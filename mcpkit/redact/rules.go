@@ -298,7 +298,10 @@ func secretName(name string) bool {
 	var ends []string
 	switch n[len(n)-1] {
 	case 'd':
-		ends = []string{"password", "passwd", "pwd"}
+		ends = []string{"password", "passwd"}
+		if n != "pwd" && n != "oldpwd" { // the working directory of every environment
+			ends = append(ends, "pwd")
+		}
 	case 'e':
 		ends = []string{"passphrase"}
 	case 't':

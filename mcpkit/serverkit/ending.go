@@ -2,7 +2,9 @@ package serverkit
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"strings"
@@ -65,6 +67,9 @@ func (s *server) exit(cause string, e ending, state *os.ProcessState, p *process
 		x.Reason = how
 		if !ready {
 			x.Reason += " before it was ready"
+			if e.err != nil && !errors.Is(e.err, io.EOF) { // it was let go, and then ended
+				x.Cause, x.Reason = causeProtocol, fmt.Sprintf("could not be initialized: %v; it %s", e.err, how)
+			}
 		}
 	case causeStartTimeout:
 		x.Reason = fmt.Sprintf("was not ready within %v", limit)
@@ -102,7 +107,11 @@ func (s *server) emit(kind signal.Kind, l *signal.Lifecycle) {
 	if l.Reason != "" {
 		summary += ": " + l.Reason
 	}
-	s.log.Log(context.Background(), levels[kind], "server "+what, "pid", l.PID, "cause", l.Cause, "reason", l.Reason)
+	attrs := []any{"pid", l.PID}
+	if l.Cause != "" {
+		attrs = append(attrs, "cause", l.Cause, "reason", l.Reason)
+	}
+	s.log.Log(context.Background(), levels[kind], "server "+what, attrs...)
 	s.mu.Lock()
 	instance := fmt.Sprint(s.st.Starts)
 	s.mu.Unlock()

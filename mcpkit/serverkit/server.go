@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
+	"os/exec"
 	"sync"
 	"time"
 
@@ -253,9 +255,12 @@ func (s *server) serve(w want) {
 		}
 		delay, again := policy.crashed(end.healthy)
 		s.crashed(w, end, policy.crashes)
-		if !again {
+		absent := errors.Is(end.err, exec.ErrNotFound) || errors.Is(end.err, fs.ErrPermission) // trying again finds no more
+		if !again || absent {
 			reason := fmt.Sprintf("crash %d in a row; the last: %s", policy.crashes, end.exit.Reason)
-			if w.spec.Restart.Never {
+			if absent {
+				reason = end.exit.Reason
+			} else if w.spec.Restart.Never {
 				reason = "restarts are off; " + end.exit.Reason
 			}
 			s.enter(Failed)

@@ -103,6 +103,8 @@ func (f *rotatedFile) close() {
 func Path(dir, name string) string {
 	safe := strings.Map(func(r rune) rune {
 		switch {
+		case 'A' <= r && r <= 'Z':
+			return r + 'a' - 'A'
 		case 'a' <= r && r <= 'z', '0' <= r && r <= '9', r == '-', r == '_', r == '.':
 			return r
 		}
