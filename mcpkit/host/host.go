@@ -42,6 +42,10 @@ type Options struct {
 	// Gate decides before anything is sent; *policy.Gate is one. nil allows every
 	// call and remembers none.
 	Gate Gate
+	// Down says why a server takes no calls just now, or nil where it is ready or
+	// nobody runs it. A tool that left the catalogue with its server is then
+	// answered with that instead of being unknown. nil knows of none.
+	Down func(server string) *fault.Error
 	// Prefix leads every exported tool name. Empty means "mcp".
 	Prefix string
 	// Profile is the provider profile of exports that name none. Empty means "openai".
@@ -121,6 +125,7 @@ type Host struct {
 	mu    sync.Mutex
 	snap  *client.Snapshot // what table was made of
 	table *catalog.Table
+	gone  *catalog.Table // tools that were in the catalogue and are not now
 }
 
 // New makes a Host.
@@ -152,6 +157,7 @@ func (h *Host) Table() *catalog.Table {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.snap != snap {
+		h.remember(snap.Tools)
 		h.snap, h.table = snap, catalog.NewTable(h.o.Prefix, snap.Tools)
 		h.review(snap.Tools)
 	}
@@ -204,7 +210,7 @@ func (h *Host) Export(profile, server string) (*openai.Export, error) {
 func (h *Host) Call(ctx context.Context, c Call) (*Result, error) {
 	line := h.begin(ctx, c)
 
-	tool, err := h.Table().Resolve(c.Name)
+	tool, err := h.resolve(c.Name)
 	if err != nil {
 		return nil, line.unresolved(err)
 	}
@@ -251,6 +257,56 @@ func (h *Host) Call(ctx context.Context, c Call) (*Result, error) {
 	run.complete(line, res)
 	line.completed(res)
 	return res, nil
+}
+
+// maxGone bounds the tools that are remembered after they left the catalogue.
+const maxGone = 5000
+
+// remember keeps the tools that are about to leave the catalogue.
+func (h *Host) remember(next []*catalog.Tool) {
+	if h.table == nil || h.o.Down == nil {
+		return
+	}
+	now := make(map[catalog.ID]bool, len(next))
+	for _, t := range next {
+		now[t.ID()] = true
+	}
+	var gone []*catalog.Tool
+	for _, t := range h.table.Tools() {
+		if !now[t.ID()] {
+			now[t.ID()] = true
+			gone = append(gone, t)
+		}
+	}
+	if h.gone != nil {
+		for _, t := range h.gone.Tools() {
+			if !now[t.ID()] && len(gone) < maxGone {
+				gone = append(gone, t)
+			}
+		}
+	}
+	h.gone = catalog.NewTable(h.o.Prefix, gone)
+}
+
+// resolve finds the tool that a name means. A tool whose server is down is told
+// apart from one that does not exist.
+func (h *Host) resolve(name string) (*catalog.Tool, error) {
+	tool, err := h.Table().Resolve(name)
+	if err == nil || fault.From(err).Code != fault.ToolNotFound {
+		return tool, err
+	}
+	h.mu.Lock()
+	gone := h.gone
+	h.mu.Unlock()
+	if gone == nil {
+		return nil, err
+	}
+	if was, e := gone.Resolve(name); e == nil {
+		if down := h.o.Down(was.Source.Server); down != nil {
+			return nil, down
+		}
+	}
+	return nil, err
 }
 
 // keep puts a large result into the store; without one, or when that fails, the

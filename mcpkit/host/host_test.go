@@ -269,3 +269,27 @@ func ExampleHost_Call() {
 	fmt.Println(err)
 	// Output: tool_not_found: there is no tool "mcp__weather__get_weather"
 }
+
+func TestAToolOfAServerThatIsDownIsNotUnknown(t *testing.T) {
+	rec := &recorder{}
+	m := serve(t, rec, map[string]string{"s": "echo", "other": "echo"})
+	down := fault.New(fault.ServerNotReady, "server s is being restarted").Retry()
+	h := host.New(host.Options{Client: m, Sink: rec, Down: func(server string) *fault.Error {
+		if server == "s" {
+			return down
+		}
+		return nil
+	}})
+	if _, err := h.Call(t.Context(), host.Call{Name: "s.echo"}); err != nil {
+		t.Fatal(err)
+	}
+	m.Session("s").Close(fault.New(fault.ServerStopped, "stopped"))
+	m.Session("other").Close(fault.New(fault.ServerStopped, "stopped"))
+	if _, err := h.Call(t.Context(), host.Call{Name: "mcp__s__echo"}); !errors.Is(err, down) {
+		t.Errorf("a tool of a server that is down: %v", err)
+	}
+	var f *fault.Error
+	if _, err := h.Call(t.Context(), host.Call{Name: "other.echo"}); !errors.As(err, &f) || f.Code != fault.ToolNotFound {
+		t.Errorf("a tool of a server that is gone: %v", err)
+	}
+}
