@@ -34,7 +34,13 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	goleak.VerifyTestMain(m)
+	// A server that is stopped in the middle of a batch leaves the goroutines of
+	// the store it gathered the batch in.
+	const store = "github.com/nats-io/nats-server/v2/server"
+	goleak.VerifyTestMain(m,
+		goleak.IgnoreTopFunction(store+".(*fileStore).flushStreamStateLoop"),
+		goleak.IgnoreTopFunction(store+".(*msgBlock).flushLoop"),
+		goleak.IgnoreTopFunction(store+"/ats.Register.func1"))
 }
 
 // childSpec is what a child publisher does.

@@ -21,6 +21,7 @@
 //	subject          PREFIX.TYPE, such as aurora.kitchen.message.received
 //	Nats-Msg-Id      header.message_id
 //	Aurora-Position  its position in the journal of the platform that sent it
+//	Nats-TTL         until payload.expire_at, where it has one, in whole seconds
 //
 // A rejected event is a message on PREFIX.rejected; an envelope whose type is
 // "rejected" has the subject PREFIX._rejected.

@@ -32,10 +32,10 @@ type Options struct {
 	// it sent is found by one question. A shared prefix does no harm, but after
 	// a crash or an outage the messages of the others since then are read.
 	Prefix   string
-	Replicas int // copies in a cluster; 1
-	Storage  jetstream.StorageType
-	MaxAge   time.Duration // of messages; 30 days
-	MaxBytes int64         // of the stream: full, it takes no more, and the backlog grows; no limit
+	Replicas int                   // copies in a cluster; 1
+	Storage  jetstream.StorageType // of a stream that is made; file
+	MaxAge   time.Duration         // of messages; 30 days
+	MaxBytes int64                 // of the stream: full, it takes no more, and the backlog grows; no limit
 
 	// DuplicateWindow is how long the server itself knows message ids; 10
 	// minutes. It is no limit to how long an outage may last.

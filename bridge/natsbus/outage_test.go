@@ -464,3 +464,36 @@ func TestABrokenDiskIsNamedAsTheCause(t *testing.T) {
 		t.Errorf("%d messages", n)
 	}
 }
+
+func TestWhatExpiresInTheStreamIsGoneFromIt(t *testing.T) {
+	server := startBroker(t)
+	js := server.admin()
+	b := open(t, server.options(t))
+	soon := event("a", "soon", 1)
+	soon.Envelope.Payload.ExpireAt = ptr(soon.Envelope.Header.Timestamp)
+	soon.Envelope.Payload.ExpireAt.Time = time.Now().Add(1500 * time.Millisecond)
+	publish(t, b, event("a", "never", 2), soon)
+	mustClose(t, b)
+	if b.Counters().Delivered != 2 {
+		t.Fatalf("counters %+v", b.Counters())
+	}
+	eventually(t, "it is gone", func() bool {
+		got := ids(envelopes(t, stored(t, js, "AURORA", "aurora"), "aurora"))
+		return slices.Equal(got, []string{"never"})
+	})
+}
+
+func TestAStreamThatForgetsWhatIsConsumedIsRefused(t *testing.T) {
+	server := startBroker(t)
+	_, err := server.admin().CreateStream(t.Context(), jetstream.StreamConfig{Name: "AURORA", Subjects: []string{"aurora.>"}, Retention: jetstream.WorkQueuePolicy})
+	if err != nil {
+		t.Fatal(err)
+	}
+	opt := server.options(t)
+	opt.CloseTimeout = time.Millisecond
+	b := open(t, opt)
+	eventually(t, "the state says why", func() bool {
+		err := b.State().Err
+		return err != nil && strings.Contains(err.Error(), "want limits")
+	})
+}

@@ -62,6 +62,9 @@ func openStream(ctx context.Context, l *link, opt *Options) (*stream, error) {
 		return nil, fmt.Errorf("stream %s: %w", opt.Stream, err)
 	}
 	info := s.CachedInfo()
+	if r := info.Config.Retention; r != jetstream.LimitsPolicy {
+		return nil, fmt.Errorf("stream %s: retention is %s, want limits: messages must stay to be found", opt.Stream, r)
+	}
 	if !info.Config.AllowAtomicPublish {
 		return nil, fmt.Errorf("stream %s: server %s cannot take batches whole, want nats-server 2.12 or later", opt.Stream, l.conn.ConnectedServerVersion())
 	}
@@ -74,8 +77,8 @@ func openStream(ctx context.Context, l *link, opt *Options) (*stream, error) {
 
 // apply changes c to what the options say and reports whether that was needed.
 func (o *Options) apply(c *jetstream.StreamConfig) (changed bool) {
-	changed = !c.AllowAtomicPublish
-	c.AllowAtomicPublish = true
+	changed = !c.AllowAtomicPublish || !c.AllowMsgTTL
+	c.AllowAtomicPublish, c.AllowMsgTTL = true, true
 	if all := o.Prefix + ".>"; !covered(all, c.Subjects) {
 		c.Subjects, changed = append(c.Subjects, all), true
 	}
@@ -128,6 +131,10 @@ func (s *stream) message(r *journal.Record) *nats.Msg {
 	m.Header.Set(jetstream.MsgIDHeader, id)
 	m.Header.Set(jetstream.ExpectedStreamHeader, s.opt.Stream)
 	m.Header.Set(PositionHeader, strconv.FormatUint(r.Pos, 10))
+	if !r.Expire.IsZero() {
+		left := (time.Until(r.Expire) + time.Second - 1).Truncate(time.Second)
+		m.Header.Set(jetstream.MsgTTLHeader, max(left, time.Second).String())
+	}
 	m.Data = r.Body
 	return m
 }
