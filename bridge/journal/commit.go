@@ -2,6 +2,7 @@ package journal
 
 import (
 	"fmt"
+	"runtime"
 	"time"
 )
 
@@ -33,6 +34,7 @@ func (j *Journal) commitAll() {
 // take waits for records and makes room for the next; nil when closed and empty.
 func (j *Journal) take() *batch {
 	for {
+		j.gather()
 		j.mu.Lock()
 		if b := j.pending; len(b.buf) > 0 {
 			j.pending, j.syncing, j.spare = newBatch(j.spare), b, nil
@@ -50,6 +52,24 @@ func (j *Journal) take() *batch {
 		case <-j.kick:
 		case <-j.closing:
 		}
+	}
+}
+
+// gather lets all goroutines that are ready to run queue their records before
+// the next sync begins. Otherwise the first one told of the last sync starts the
+// next alone, and publishers fall into two groups that wait for each other. It
+// takes no time where nobody is ready.
+func (j *Journal) gather() {
+	const turns = 8
+	for queued, i := -1, 0; i < turns; i++ {
+		j.mu.Lock()
+		now := len(j.pending.buf)
+		j.mu.Unlock()
+		if now == queued || now == 0 || now >= j.opt.QueueBytes {
+			return
+		}
+		queued = now
+		runtime.Gosched()
 	}
 }
 
@@ -94,7 +114,7 @@ func (j *Journal) write(b *batch) error {
 		if err != nil {
 			return err
 		}
-		j.seg = seg
+		j.use(seg)
 		poke(j.rotated) // the one before is full now
 	}
 	j.syncs.Add(1)
@@ -104,6 +124,16 @@ func (j *Journal) write(b *batch) error {
 		return err
 	}
 	return nil
+}
+
+// use makes seg the one that takes records.
+func (j *Journal) use(seg *segment) {
+	j.seg = seg
+	j.owned.Go(func() {
+		if err := seg.fillAhead(j.closing); err != nil {
+			j.opt.Logger.Debug("journal: filling a segment ahead", "error", err) // commits will meet it
+		}
+	})
 }
 
 func (j *Journal) setState(err error) {

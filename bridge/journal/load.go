@@ -130,9 +130,13 @@ func (j *Journal) loadLast(first uint64) error {
 	}
 	if end < j.opt.SegmentBytes/2 {
 		size := j.opt.Space.fit(j.opt.Dir, j.opt.SegmentBytes)
-		j.seg, err = resumeSegment(j.opt.Dir, first, end, max(size, end), j.opt.Fault)
+		seg, err := resumeSegment(j.opt.Dir, first, end, max(size, end), j.opt.Fault)
+		if err != nil {
+			return err
+		}
+		j.use(seg)
 	}
-	return err
+	return nil
 }
 
 func (j *Journal) report(damage []Damage) error {

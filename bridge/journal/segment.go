@@ -9,28 +9,29 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"golang.org/x/sys/unix"
 )
 
 const (
 	segmentMagic = "aurjrnl1"
-	// stride is how far ahead of the records a segment is filled with zeros.
-	// Writing over blocks that were written before changes no metadata, so that
-	// most syncs wait for the data alone.
-	stride = 1 << 20
+	stride       = 1 << 20 // of zeros, written and synced at once
 )
 
 var zeros [stride]byte
 
 // segment is the file that takes records.
 type segment struct {
-	f      *os.File
-	fault  func(string) error
-	first  uint64
-	off    int64 // end of the synced records
-	filled int64 // end of the blocks written before
-	size   int64
+	f     *os.File
+	fault func(string) error
+	first uint64
+	off   int64 // end of the synced records
+	size  int64
+
+	mu     sync.Mutex
+	filled int64 // end of the blocks written before, with zeros or records
+	sealed bool
 }
 
 func segmentPath(dir string, first uint64) string {
@@ -47,7 +48,7 @@ func createSegment(dir string, first uint64, size int64, fault func(string) erro
 	if err != nil {
 		return nil, err
 	}
-	s := &segment{f: f, fault: fault, first: first, off: headerSize, size: size}
+	s := &segment{f: f, fault: fault, first: first, off: headerSize, size: size, filled: headerSize}
 	defer func() {
 		if err != nil {
 			f.Close()
@@ -63,7 +64,7 @@ func createSegment(dir string, first uint64, size int64, fault func(string) erro
 	if _, err := f.WriteAt(h[:], 0); err != nil {
 		return nil, err
 	}
-	if err := s.fill(headerSize); err != nil {
+	if _, err := s.fill(f); err != nil {
 		return nil, err
 	}
 	if err := f.Sync(); err != nil {
@@ -101,17 +102,47 @@ func allocate(f *os.File, size int64) error {
 
 func (s *segment) fits(n int) bool { return s.off+int64(n) <= s.size }
 
-// fill writes zeros so that the blocks up to one stride after end are written.
-func (s *segment) fill(end int64) error {
-	from, to := max(s.filled, end), min(end+stride, s.size)
-	if end+stride/2 < s.filled || from >= to { // half a stride is left, or nothing to fill
-		return nil
-	}
-	if _, err := s.f.WriteAt(zeros[:to-from], from); err != nil {
+// fillAhead fills the segment with zeros, ahead of the records: writing over
+// blocks that were written before changes no metadata, so that a commit waits
+// for the data alone. It ends when that is done, on error, or with stop; then
+// commits cost what they cost.
+//
+// It has its own descriptor. The kernel reports a failed write once for each,
+// and the committer must not miss one.
+func (s *segment) fillAhead(stop <-chan struct{}) error {
+	f, err := os.OpenFile(s.f.Name(), os.O_WRONLY, 0)
+	if err != nil {
 		return err
 	}
-	s.filled = to
-	return nil
+	defer f.Close()
+	for {
+		select {
+		case <-stop:
+			return nil
+		default:
+		}
+		if more, err := s.fill(f); err != nil || !more {
+			return err
+		}
+		if err := fdatasync(f); err != nil {
+			return err
+		}
+	}
+}
+
+// fill writes the next stride of zeros.
+func (s *segment) fill(f *os.File) (more bool, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := min(stride, s.size-s.filled)
+	if n <= 0 || s.sealed {
+		return false, nil
+	}
+	if _, err := f.WriteAt(zeros[:n], s.filled); err != nil {
+		return false, err
+	}
+	s.filled += n
+	return true, nil
 }
 
 // append makes b durable after the records that are. After an error the file
@@ -120,42 +151,57 @@ func (s *segment) append(b []byte) error {
 	if err := s.fault("journal write"); err != nil {
 		return err
 	}
+	end := s.off + int64(len(b))
+	s.mu.Lock()
+	s.filled = max(s.filled, end) // no zeros over these
+	s.mu.Unlock()
 	if _, err := s.f.WriteAt(b, s.off); err != nil {
-		return err
-	}
-	if err := s.fill(s.off + int64(len(b))); err != nil {
 		return err
 	}
 	if err := s.fault("journal sync"); err != nil {
 		return err
 	}
+	if err := fdatasync(s.f); err != nil {
+		return err
+	}
+	s.off = end
+	return s.fault("journal synced")
+}
+
+func fdatasync(f *os.File) error {
 	for {
-		err := unix.Fdatasync(int(s.f.Fd()))
-		if err == unix.EINTR {
-			continue
+		switch err := unix.Fdatasync(int(f.Fd())); err {
+		case nil:
+			return nil
+		case unix.EINTR:
+		default:
+			return &os.PathError{Op: "fdatasync", Path: f.Name(), Err: err}
 		}
-		if err != nil {
-			return &os.PathError{Op: "fdatasync", Path: s.f.Name(), Err: err}
-		}
-		s.off += int64(len(b))
-		return s.fault("journal synced")
 	}
 }
 
 // seal gives back what the segment did not use and closes it.
 func (s *segment) seal() error {
+	s.stopFilling()
 	return errors.Join(s.f.Truncate(s.off), s.f.Close())
 }
 
 // abandon leaves a file whose sync failed. What it holds beyond its synced
 // records is void: the next segment begins where they end.
 func (s *segment) abandon() {
+	s.stopFilling()
 	if s.off == headerSize {
 		os.Remove(s.f.Name())
 	} else {
 		s.f.Truncate(s.off)
 	}
 	s.f.Close()
+}
+
+func (s *segment) stopFilling() {
+	s.mu.Lock()
+	s.sealed = true
+	s.mu.Unlock()
 }
 
 // SyncDir makes the names in a folder durable.
