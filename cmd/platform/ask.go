@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -51,8 +52,8 @@ answers. QUESTION "-" is read from standard input.
 Any endpoint with an OpenAI-compatible API will do. Its key is taken from
 OPENAI_API_KEY or --key-file, its address from --base-url or OPENAI_BASE_URL.
 
-On a terminal the answer appears as it is written, and each tool call as one line.
-Elsewhere the answer alone is printed, or with --json the whole transcript. The
+On a terminal the answer appears as it is written, and each tool call as one line;
+a call that a person has to approve waits for that, and says how to. Elsewhere the answer alone is printed, or with --json the whole transcript. The
 exit code is 1 when there is no answer, and 130 after Ctrl-C, which cancels the
 running calls.`,
 		Example: `  platform ask "Do I need an umbrella in Berlin tomorrow?"
@@ -172,6 +173,7 @@ func (c *cli) loop(cmd *cobra.Command, o *askOptions) (*externalizer.Loop, error
 	if c.out.Terminal() && !c.json {
 		opts.OnText = w.text
 	}
+	opts.Wait = c.err.Terminal() // someone is there to see that a person is asked
 	l, err := externalizer.New(opts)
 	if err != nil {
 		return nil, &usageError{err, cmd}
@@ -256,6 +258,14 @@ func (w *watcher) event(e externalizer.Event) {
 	switch e.Kind {
 	case externalizer.Retrying:
 		w.row("…", console.Yellow, fmt.Sprintf("%v; again in %s", e.Err, console.Millis(e.Delay.Milliseconds())))
+	case externalizer.CallWaiting:
+		var data struct {
+			ID string `json:"approval_id"`
+		}
+		if json.Unmarshal(e.Call.Error.Data, &data) == nil && data.ID != "" {
+			w.row("?", console.Yellow, e.Call.Name+" waits for a person's approval; in another terminal:")
+			w.c.err.Printf("  platform approvals approve %s --data %s\n", data.ID, quoteArg(w.c.data)) // whole, to be copied
+		}
 	case externalizer.CallFinished:
 		mark, style, outcome := "✓", console.Green, ""
 		switch {

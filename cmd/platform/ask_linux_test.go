@@ -49,7 +49,7 @@ func terminal(t *testing.T) (tty *os.File, shown func() string) {
 
 func TestOnATerminalTheAnswerStreamsAndEachCallIsALine(t *testing.T) {
 	t.Setenv("NO_COLOR", "1")
-	data, _ := platformWith(t, "echo")
+	data, _ := platformWith(t, "echo", trusting)
 	model(t,
 		modeltest.Turn{Status: 429, Header: map[string]string{"Retry-After": "0"}, Body: `{"error":{"message":"slow down","type":"rate_limit_error"}}`},
 		modeltest.Turn{Text: "I look.", Calls: []modeltest.Call{

@@ -54,10 +54,13 @@ func withModel() {
 	os.Exit(code)
 }
 
+// trusting is a policy that lets every call through.
+const trusting = "unlisted: {unknown: low}\nreview: {first: {unknown: pin}, findings: allow}\n"
+
 // platformWith runs a platform in this process with one fake server of a mode,
-// named as it is, which the policy trusts, and returns its data folder and the
-// file that gets what is sent to the server. The current folder becomes another.
-func platformWith(t *testing.T, mode string) (data, sent string) {
+// named as it is, under a policy, and returns its data folder and the file that
+// gets what is sent to the server. The current folder becomes another.
+func platformWith(t *testing.T, mode, policy string) (data, sent string) {
 	t.Helper()
 	o := daemon.Defaults()
 	dir := t.TempDir()
@@ -69,7 +72,6 @@ func platformWith(t *testing.T, mode string) (data, sent string) {
 	if err := os.WriteFile(o.Manifests[0], []byte(manifest), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	policy := "unlisted: {unknown: low}\nreview: {first: {unknown: pin}, findings: allow}\n"
 	if err := os.WriteFile(filepath.Join(dir, "policy.yaml"), []byte(policy), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -121,7 +123,7 @@ func model(t *testing.T, turns ...modeltest.Turn) {
 }
 
 func TestCtrlCWhileAModelsCallRunsCancelsItAtItsServer(t *testing.T) {
-	data, sent := platformWith(t, "hang-call")
+	data, sent := platformWith(t, "hang-call", trusting)
 	model(t, modeltest.Turn{Calls: []modeltest.Call{{ID: "c1", Name: "mcp__hang-call__echo", Arguments: `{}`}}})
 	ctx, interrupt := context.WithCancel(t.Context()) // as main's does on the signal
 	var wg sync.WaitGroup
