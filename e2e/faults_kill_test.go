@@ -1,0 +1,95 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+)
+
+// kills is how many rounds of kills each test goes through: 500 in a long run.
+func kills() int { return 10 * long }
+
+func TestKillsOfProducerAndConsumerAtRandomMomentsLoseAndRepeatNothing(t *testing.T) {
+	variants := []struct {
+		name  string
+		spec  producerSpec
+		taker taker
+	}{
+		{"batches to the independent consumer", producerSpec{Batch: 32}, python},
+		{"many publishers to a consumer that moves", producerSpec{}, moves},
+		{"many publishers to a consumer that deletes", producerSpec{}, deletes},
+	}
+	share := (kills() + len(variants) - 1) / len(variants)
+	for _, v := range variants {
+		for left := share; left > 0; left -= 25 { // in parts, so that folders stay small
+			t.Run(v.name, func(t *testing.T) {
+				r := newRig(t, ground(t), v.spec, v.taker)
+				r.watchToo()
+				r.killRounds(min(left, 25))
+				r.mustBeClean(false)
+			})
+		}
+	}
+}
+
+// killRounds kills the producer, the consumer or both, again and again.
+func (r *rig) killRounds(rounds int) {
+	r.t.Helper()
+	r.produce()
+	r.consume(0)
+	for range rounds {
+		if rand.IntN(4) > 0 { // else also while they start
+			r.producer.waitOpen()
+		}
+		time.Sleep(time.Duration(rand.IntN(300)) * time.Millisecond)
+		which := 1 + rand.IntN(3)
+		if which&1 != 0 {
+			r.alive(r.producer)
+			r.producer.kill()
+		}
+		if which&2 != 0 {
+			r.alive(r.consumer)
+			r.consumer.kill()
+		}
+		if which&1 != 0 {
+			r.produce()
+		}
+		if which&2 != 0 {
+			r.consume(0)
+		}
+	}
+}
+
+// alive fails when a process ended by itself.
+func (r *rig) alive(p *process) {
+	r.t.Helper()
+	if p.ended() {
+		r.t.Fatalf("the %s ended by itself: %v %s", p.name, p.err, p.errors())
+	}
+}
+
+// The same rounds with a producer that forgets its ids must be caught.
+func TestTheJudgesCatchAnInboxThatForgetsIDs(t *testing.T) {
+	for name, spec := range map[string]producerSpec{"batches": {Batch: 32, Forget: true}, "many publishers": {Forget: true}} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, ground(t), spec, moves)
+			r.produce()
+			r.consume(0)
+			for range 2 {
+				r.deliveredMore(200)
+				r.producer.kill()
+				r.complete()
+				r.taken() // so that what comes now comes back
+				r.produce()
+			}
+			r.deliveredMore(200)
+			v := r.end(false)
+			if v.PublishedTwice == 0 {
+				t.Fatalf("events published again by a producer without memory went unnoticed: %v", v)
+			}
+			t.Log("caught: ", v.counts())
+		})
+	}
+}
