@@ -1,17 +1,40 @@
 // Package control is the platform's local API: HTTP with JSON over a unix
-// socket that only its owner may use, and the client of that API for the other
-// verbs. It carries requests and answers; what they do is the [Backend]'s.
+// socket that only its owner may use, if wanted also over loopback TCP with a
+// token, and the client of that API for the other verbs. It carries requests and
+// answers; what they do is the [Backend]'s.
 //
-//	GET  /v1/version
-//	GET  /v1/servers
+//	GET  /v1/version                                   Version
+//	GET  /v1/status                                    Status
+//	GET  /v1/servers                                   each a Server
 //	POST /v1/servers/{name}/{start|stop|restart}
 //	GET  /v1/servers/{name}/logs?n=100&follow=true     text, one line each
-//	GET  /v1/tools?server=S
+//	GET  /v1/tools?server=S                            each a Tool
 //	GET  /v1/tools?format=openai&profile=P&server=S
-//	POST /v1/calls                                     CallRequest, answers CallResponse
-//	GET  /v1/status                                    Status
+//	POST /v1/calls                                     CallRequest, answers CallResponse or CallState
+//	GET|DELETE /v1/calls/{id}                          CallState; DELETE cancels
+//	GET  /v1/events?since=POS&type=T&all=true          Server-Sent Events
+//	GET  /v1/approvals?state=pending                   each an approval.Approval
+//	GET  /v1/approvals/{id}                            approval.Approval
+//	POST /v1/approvals/{id}/{approve|deny}             Answer, answers approval.Approval
+//	GET  /v1/policy/explain?tool=T                     policy.Explanation
+//	GET  /v1/catalog/review                            review.Report
+//	GET  /v1/catalog/diff?server=S                     each a review.ToolDiff
+//	POST /v1/catalog/approve                           PinRequest
+//	GET  /v1/openapi.json                              all of this as OpenAPI 3.1
 //
-// A failure is application/problem+json (RFC 9457) with error_code; see [Problem].
+// A failure is application/problem+json (RFC 9457) with error_code, whoever found
+// it; see [Problem]. Only what is no HTTP at all is answered by net/http in plain
+// text. For example:
+//
+//	curl --unix-socket data/platform.sock http://platform/v1/calls \
+//	  -d '{"name":"mcp__clock__get_time","arguments":{"timezone":"UTC"}}'
+//
+// What a request may cost is in [limits]. DATA below is the data folder:
+//
+//	DATA/platform.sock      the socket, mode 0600
+//	DATA/state/socket       where the socket is, if that path is too long
+//	DATA/state/token        what TCP requests must carry, mode 0600
+//	DATA/state/api-address  host:port of the TCP listener while it is there
 package control
 
 import (
@@ -67,6 +90,13 @@ type CallRequest struct {
 	Arguments json.RawMessage `json:"arguments,omitempty"`
 	TimeoutMS int64           `json:"timeout_ms,omitempty"`
 	Entrance  string          `json:"entrance,omitempty"`
+	// IdempotencyKey makes a second call with it get the first one's answer.
+	IdempotencyKey string `json:"idempotency_key,omitempty"`
+	// Provenance are the call ids of the results that the arguments came from.
+	Provenance []string `json:"provenance,omitempty"`
+	Approval   string   `json:"approval,omitempty"` // handle of an earlier question about the same call
+	Wait       bool     `json:"wait,omitempty"`     // wait until a person has answered, if one is asked
+	Async      bool     `json:"async,omitempty"`    // answer at once with a CallState; the end is at GET /v1/calls/{id}
 }
 
 // CallResponse is the answer of a tool that ran; is_error is the tool's own word.
@@ -78,6 +108,7 @@ type CallResponse struct {
 	DurationMS int64           `json:"duration_ms"`
 	Result     json.RawMessage `json:"result"` // the MCP CallToolResult
 	Artifact   any             `json:"artifact,omitempty"`
+	Replayed   bool            `json:"replayed,omitempty"` // the answer of an earlier call with the same idempotency key
 }
 
 // Version says what runs.
@@ -123,7 +154,8 @@ type Problem struct {
 	Data       json.RawMessage `json:"data,omitempty"`
 }
 
-// Backend is what the API offers. Its errors are best *fault.Errors.
+// Backend is what the API offers. Its errors are best *fault.Errors, and what is
+// given a context returns soon after that ended.
 type Backend interface {
 	Version() Version
 	Status() Status
@@ -134,7 +166,14 @@ type Backend interface {
 	// Export is the catalogue as one JSON array of function tools.
 	Export(profile, server string) ([]byte, error)
 	Call(ctx context.Context, r CallRequest) (*CallResponse, error)
-	// Logs calls line with the last n lines of a server's stderr and, if follow,
-	// with those that come, until ctx ends or line returns an error.
-	Logs(ctx context.Context, server string, n int, follow bool, line func(string) error) error
+	// Position is that of the last event of the journal.
+	Position() uint64
+	// Events gives emit the events of the journal after a position, as they come,
+	// and nil when there was none for as long as alive, until ctx ends or emit
+	// returns an error.
+	Events(ctx context.Context, after uint64, alive time.Duration, emit func(*Event) error) error
+	// Logs gives emit the last n lines of a server's stderr, also when there are
+	// none, and if follow those that come, until ctx ends or emit returns an error.
+	Logs(ctx context.Context, server string, n int, follow bool, emit func(lines []string) error) error
+	Policy
 }

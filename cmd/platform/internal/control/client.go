@@ -40,6 +40,9 @@ func Dial(data string) (*Client, error) {
 	}}}, nil
 }
 
+// Close ends connections that wait for the next request.
+func (c *Client) Close() { c.http.CloseIdleConnections() }
+
 // Socket is the path that the client dials.
 func (c *Client) Socket() string { return c.path }
 
@@ -79,12 +82,8 @@ func (c *Client) Export(ctx context.Context, profile, server string) (json.RawMe
 
 // Call makes one tool call.
 func (c *Client) Call(ctx context.Context, r CallRequest) (*CallResponse, error) {
-	body, err := json.Marshal(r)
-	if err != nil {
-		return nil, err
-	}
 	var res CallResponse
-	if err := c.do(ctx, http.MethodPost, "/v1/calls", body, &res); err != nil {
+	if err := c.post(ctx, "/v1/calls", r, &res); err != nil {
 		return nil, err
 	}
 	return &res, nil
@@ -113,6 +112,14 @@ func (c *Client) get(ctx context.Context, path string, into any) error {
 	return c.do(ctx, http.MethodGet, path, nil, into)
 }
 
+func (c *Client) post(ctx context.Context, path string, v, into any) error {
+	body, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	return c.do(ctx, http.MethodPost, path, body, into)
+}
+
 func (c *Client) do(ctx context.Context, method, path string, body []byte, into any) error {
 	res, err := c.send(ctx, method, path, body)
 	if err != nil {
@@ -129,7 +136,7 @@ func (c *Client) do(ctx context.Context, method, path string, body []byte, into 
 	return json.Unmarshal(raw, into)
 }
 
-// send returns an answer with status 200; its body is the caller's to close.
+// send returns an answer that is no failure; its body is the caller's to close.
 func (c *Client) send(ctx context.Context, method, path string, body []byte) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, method, "http://platform"+path, bytes.NewReader(body))
 	if err != nil {
@@ -142,7 +149,7 @@ func (c *Client) send(ctx context.Context, method, path string, body []byte) (*h
 		}
 		return nil, err
 	}
-	if res.StatusCode == http.StatusOK {
+	if res.StatusCode/100 == 2 {
 		return res, nil
 	}
 	defer res.Body.Close()

@@ -1,248 +1,229 @@
 package control
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"net/http"
-	"os"
-	"strconv"
+	"runtime/debug"
+	"sync"
 	"time"
-
-	"github.com/aurorabot-dev/platform/mcpkit/fault"
 )
 
-const (
-	maxBody  = 16 << 20 // bytes of a request
-	maxCalls = 512      // at once; more are answered with busy
-)
+// limits bound what clients can ask for at once. What exceeds one is answered
+// with busy or request_too_large; connections wait to be accepted.
+type limits struct {
+	conns     int           // connections of each listener
+	header    int           // bytes of a request's header
+	body      int64         // bytes of a request's body
+	calls     int           // calls that run
+	streams   int           // event streams, followed logs and waits for a call's end
+	lines     int           // lines of a log that are not followed
+	kept      int           // finished asynchronous calls that can be asked for,
+	keptBytes int           // their results together, though the last one is kept in any case,
+	keep      time.Duration // and for how long
+	stall     time.Duration // for a body to come, and for each write to be taken
+	alive     time.Duration // after which a silent stream says that it is there
+}
 
-// Serve answers the API on l until ctx ends, then lets running requests finish
-// for at most grace. It closes l.
-func Serve(ctx context.Context, l net.Listener, b Backend, log *slog.Logger, grace time.Duration) error {
+var defaultLimits = limits{
+	conns: 1024, header: 64 << 10, body: 16 << 20, calls: 512, streams: 256, lines: 10_000,
+	kept: 1000, keptBytes: 64 << 20, keep: 10 * time.Minute,
+	stall: 30 * time.Second, alive: 15 * time.Second,
+}
+
+// Options say what is served and where. Backend and Socket are required.
+type Options struct {
+	Backend Backend
+	Logger  *slog.Logger  // nil discards
+	Socket  net.Listener  // protected by the mode of its file
+	TCP     net.Listener  // on a loopback address; may be nil
+	Token   string        // which every request over TCP must carry
+	Grace   time.Duration // for what runs when the end comes
+}
+
+// Serve answers the API until ctx ends. Then streams end at once, calls that run
+// have half of the grace to end by themselves and are cancelled after it, and
+// connections have the whole. It closes the listeners and returns when nothing
+// that it started runs any more.
+func Serve(ctx context.Context, o Options) error {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return newAPI(o, defaultLimits).serve(ctx, o)
+}
+
+func (a *api) serve(ctx context.Context, o Options) error {
 	base, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	srv := &http.Server{
-		Handler:           Handler(b),
+		Handler:           a,
 		ReadHeaderTimeout: 10 * time.Second,
 		IdleTimeout:       2 * time.Minute,
-		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+		MaxHeaderBytes:    a.limits.header,
+		ErrorLog:          slog.NewLogLogger(a.log.Handler(), slog.LevelDebug),
 		BaseContext:       func(net.Listener) context.Context { return base },
 	}
-	done := make(chan error, 1)
-	go func() { done <- srv.Serve(l) }()
+	ended := make(chan error, 2)
+	listeners := 0
+	for _, l := range []net.Listener{o.Socket, o.TCP} {
+		if l != nil {
+			listeners++
+			go func() { ended <- srv.Serve(limitConns(l, a.limits.conns)) }()
+		}
+	}
+	var failed error
 	select {
-	case err := <-done:
-		return fmt.Errorf("serving the local API: %w", err)
+	case err := <-ended:
+		failed = fmt.Errorf("serving the local API: %w", err)
+		listeners--
 	case <-ctx.Done():
 	}
-	deadline, cancel := context.WithTimeout(base, grace)
+
+	a.streams.close()
+	half := time.AfterFunc(o.Grace/2, func() { a.calls.close(); stop() })
+	defer half.Stop()
+	whole, cancel := context.WithTimeout(context.WithoutCancel(ctx), o.Grace)
 	defer cancel()
-	time.AfterFunc(grace/2, stop) // streams end only when told to
-	err := srv.Shutdown(deadline)
-	if err != nil {
+	if err := srv.Shutdown(whole); err != nil {
 		srv.Close()
+		failed = errors.Join(failed, fmt.Errorf("ending the local API: %w", err))
 	}
-	<-done
-	return err
+	for range listeners {
+		<-ended
+	}
+	a.work.wait()
+	return failed
 }
 
-// Handler is the API as an http.Handler. Requests from pages of a browser are
-// refused by their Origin.
-func Handler(b Backend) http.Handler {
-	a := api{b: b, calls: make(chan struct{}, maxCalls)}
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /v1/version", func(w http.ResponseWriter, r *http.Request) { reply(w, b.Version()) })
-	mux.HandleFunc("GET /v1/status", func(w http.ResponseWriter, r *http.Request) { reply(w, b.Status()) })
-	mux.HandleFunc("GET /v1/servers", func(w http.ResponseWriter, r *http.Request) {
-		reply(w, map[string]any{"servers": b.Servers()})
-	})
-	mux.HandleFunc("POST /v1/servers/{name}/{action}", a.act)
-	mux.HandleFunc("GET /v1/servers/{name}/logs", a.logs)
-	mux.HandleFunc("GET /v1/tools", a.tools)
-	mux.HandleFunc("POST /v1/calls", a.call)
-	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		fail(w, &statusError{http.StatusNotFound, fault.New("not_found", "there is no %s %s", r.Method, r.URL.Path)})
-	})
-	return http.NewCrossOriginProtection().Handler(http.MaxBytesHandler(mux, maxBody))
-}
-
+// api answers requests.
 type api struct {
-	b     Backend
-	calls chan struct{}
+	b       Backend
+	log     *slog.Logger
+	limits  limits
+	token   string
+	mux     *http.ServeMux
+	calls   *calls
+	streams *streams
+	work    work // requests and asynchronous calls
 }
 
-func (a *api) act(w http.ResponseWriter, r *http.Request) {
-	name, action := r.PathValue("name"), r.PathValue("action")
-	switch action {
-	case "start", "stop", "restart":
-	default:
-		fail(w, &statusError{http.StatusNotFound, fault.New("not_found", "a server can be started, stopped or restarted, not %q", action)})
+func newAPI(o Options, lim limits) *api {
+	a := &api{
+		b: o.Backend, log: o.Logger, limits: lim, token: o.Token, mux: http.NewServeMux(),
+		calls: newCalls(o.Backend, o.Logger, lim), streams: &streams{most: lim.streams},
+	}
+	for _, r := range a.routes() {
+		a.mux.HandleFunc(r.method+" "+r.path, r.answer)
+	}
+	return a
+}
+
+// route is one operation of the API.
+type route struct {
+	method, path string
+	answer       http.HandlerFunc
+}
+
+func (a *api) routes() []route {
+	return append(a.policyRoutes(), []route{
+		{"GET", "/v1/version", func(w http.ResponseWriter, r *http.Request) { reply(w, a.b.Version()) }},
+		{"GET", "/v1/status", func(w http.ResponseWriter, r *http.Request) { reply(w, a.b.Status()) }},
+		{"GET", "/v1/openapi.json", a.openAPI},
+		{"GET", "/v1/servers", a.servers},
+		{"POST", "/v1/servers/{name}/{action}", a.act},
+		{"GET", "/v1/servers/{name}/logs", a.logs},
+		{"GET", "/v1/tools", a.tools},
+		{"POST", "/v1/calls", a.call},
+		{"GET", "/v1/calls/{id}", a.callState},
+		{"DELETE", "/v1/calls/{id}", a.cancelCall},
+		{"GET", "/v1/events", a.events},
+	}...)
+}
+
+// ServeHTTP is what every request passes: it is counted, bounded in time,
+// admitted, answered, and a defect on the way ends nothing but itself.
+func (a *api) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
+	w := &answer{ResponseWriter: rw, control: http.NewResponseController(rw), stall: a.limits.stall}
+	if !a.work.begin() {
+		fail(w, refuse(http.StatusServiceUnavailable, ShuttingDown, "the platform is shutting down"))
 		return
 	}
-	if err := a.b.Act(r.Context(), name, action); err != nil {
+	defer a.work.end()
+	defer a.contain(w, r)
+	w.control.SetWriteDeadline(time.Time{}) // of the request before
+	if r.ContentLength != 0 {
+		w.control.SetReadDeadline(time.Now().Add(a.limits.stall))
+	}
+	if err := a.admit(w, r); err != nil {
 		fail(w, err)
 		return
 	}
-	reply(w, map[string]any{"ok": true, "server": name, "action": action})
+	a.dispatch(w, r)
 }
 
-func (a *api) tools(w http.ResponseWriter, r *http.Request) {
-	q := r.URL.Query()
-	if q.Get("format") != "openai" {
-		reply(w, map[string]any{"tools": a.b.Tools(q.Get("server"))})
+// contain makes a panic a failed request. Where the answer has begun the
+// connection breaks, so that nobody takes a part for the whole.
+func (a *api) contain(w *answer, r *http.Request) {
+	p := recover()
+	if p == nil {
 		return
 	}
-	body, err := a.b.Export(q.Get("profile"), q.Get("server"))
-	if err != nil {
-		fail(w, err)
-		return
+	if p == http.ErrAbortHandler {
+		panic(p)
 	}
-	w.Header().Set("Content-Type", "application/json")
-	w.Write(body)
+	a.log.Error("a request met a defect", "method", r.Method, "path", r.URL.Path, "panic", p, "stack", string(debug.Stack()))
+	if w.begun {
+		panic(http.ErrAbortHandler)
+	}
+	fail(w, errDefect)
 }
 
-func (a *api) call(w http.ResponseWriter, r *http.Request) {
-	select {
-	case a.calls <- struct{}{}:
-		defer func() { <-a.calls }()
-	default:
-		fail(w, fault.New(fault.Busy, "%d calls are running already", maxCalls).Retry())
-		return
-	}
-	body, err := io.ReadAll(r.Body)
-	if err != nil {
-		var tooBig *http.MaxBytesError
-		if errors.As(err, &tooBig) {
-			err = &statusError{http.StatusRequestEntityTooLarge, fault.New("request_too_large", "a request may have %d bytes", maxBody)}
-		}
-		fail(w, err)
-		return
-	}
-	var req CallRequest
-	if err := json.Unmarshal(body, &req); err != nil {
-		fail(w, fault.New(fault.InvalidArguments, "the request is no call: %v", err))
-		return
-	}
-	if req.Entrance == "" {
-		req.Entrance = "api"
-	}
-	res, err := a.b.Call(r.Context(), req)
-	if err != nil {
-		fail(w, err)
-		return
-	}
-	reply(w, res)
+// answer is a ResponseWriter on which no write lasts longer than stall.
+type answer struct {
+	http.ResponseWriter
+	control *http.ResponseController
+	stall   time.Duration
+	begun   bool
 }
 
-func (a *api) logs(w http.ResponseWriter, r *http.Request) {
-	n, err := strconv.Atoi(r.URL.Query().Get("n"))
-	if err != nil || n < 0 {
-		n = 100
-	}
-	follow := r.URL.Query().Get("follow") == "true"
-	out := http.NewResponseController(w)
-	begun := false
-	err = a.b.Logs(r.Context(), r.PathValue("name"), n, follow, func(line string) error {
-		if !begun {
-			w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-			begun = true
-		}
-		if _, err := io.WriteString(w, line+"\n"); err != nil {
-			return err
-		}
-		if follow {
-			return out.Flush()
-		}
-		return nil
-	})
-	if err != nil && !begun && r.Context().Err() == nil {
-		fail(w, err)
-	}
+func (w *answer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+func (w *answer) WriteHeader(status int) {
+	w.begun = true
+	w.ResponseWriter.WriteHeader(status)
 }
 
-// statusError is a failure that is HTTP's own matter.
-type statusError struct {
-	status int
-	fault  *fault.Error
+func (w *answer) Write(b []byte) (int, error) {
+	w.begun = true
+	w.control.SetWriteDeadline(time.Now().Add(w.stall))
+	return w.ResponseWriter.Write(b)
 }
 
-func (e *statusError) Error() string { return e.fault.Error() }
-
-// status maps failures to HTTP.
-func status(f *fault.Error) int {
-	switch f.Code {
-	case fault.ToolNotFound, ServerNotFound:
-		return http.StatusNotFound
-	case fault.AmbiguousCall, fault.InvalidArguments, UnknownProfile:
-		return http.StatusBadRequest
-	case fault.Denied, fault.ApprovalRequired:
-		return http.StatusForbidden
-	case fault.Timeout:
-		return http.StatusGatewayTimeout
-	case fault.Busy:
-		return http.StatusTooManyRequests
-	case fault.ServerNotReady:
-		return http.StatusServiceUnavailable
-	case fault.Internal:
-		return http.StatusInternalServerError
-	}
-	return http.StatusBadGateway
+// work counts what Serve waits for.
+type work struct {
+	mu     sync.Mutex
+	closed bool
+	wg     sync.WaitGroup
 }
 
-// Codes of the API beyond those of package fault.
-const (
-	ServerNotFound = "server_not_found"
-	UnknownProfile = "unknown_profile"
-)
-
-func fail(w http.ResponseWriter, err error) {
-	var se *statusError
-	f, code := fault.From(err), 0
-	if errors.As(err, &se) {
-		f, code = se.fault, se.status
-	} else {
-		code = status(f)
+// begin reports false when nothing may begin any more.
+func (w *work) begin() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.closed {
+		w.wg.Add(1)
 	}
-	w.Header().Set("Content-Type", "application/problem+json")
-	w.WriteHeader(code)
-	json.NewEncoder(w).Encode(Problem{
-		Title: http.StatusText(code), Status: code, Detail: f.Message,
-		Code: f.Code, Message: f.Message, Retryable: f.Retryable, Outcome: string(f.Outcome),
-		Candidates: f.Candidates, Data: f.Data,
-	})
+	return !w.closed
 }
 
-func reply(w http.ResponseWriter, v any) {
-	var body bytes.Buffer
-	enc := json.NewEncoder(&body)
-	enc.SetEscapeHTML(false) // results stay as their servers wrote them
-	if err := enc.Encode(v); err != nil {
-		fail(w, err)
-		return
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.Write(body.Bytes())
-}
+func (w *work) end() { w.wg.Done() }
 
-// Listen opens the socket at path for its owner alone. The caller makes sure
-// that no other platform uses it; what a dead one left is removed.
-func Listen(path string) (net.Listener, error) {
-	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return nil, fmt.Errorf("removing the old socket: %w", err)
-	}
-	l, err := listenPrivate(path)
-	if err != nil {
-		return nil, fmt.Errorf("opening the socket: %w", err)
-	}
-	if err := os.Chmod(path, 0o600); err != nil {
-		l.Close()
-		return nil, fmt.Errorf("protecting the socket: %w", err)
-	}
-	return l, nil
+func (w *work) wait() {
+	w.mu.Lock()
+	w.closed = true
+	w.mu.Unlock()
+	w.wg.Wait()
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -17,9 +16,8 @@ import (
 // closing NUL (Linux has 108 bytes, others 104).
 const maxSocketPath = 103
 
-// pointer is the file below the data folder that holds the socket's real path
-// when it had to be put elsewhere.
-const pointer = "state/socket"
+// socketFile is the file below the data folder that holds the socket's path.
+const socketFile = "state/socket"
 
 // SocketPath is where the socket of a platform on the data folder belongs:
 // DATA/platform.sock or, when that path is longer than the system allows, a
@@ -39,12 +37,6 @@ func SocketPath(data string) (path string, moved bool, err error) {
 	} else {
 		base = filepath.Join(base, "aurora")
 	}
-	if err := os.MkdirAll(base, 0o700); err != nil {
-		return "", true, fmt.Errorf("making a folder for the socket: %w", err)
-	}
-	if err := private(base); err != nil {
-		return "", true, err
-	}
 	sum := sha256.Sum256([]byte(data))
 	return filepath.Join(base, hex.EncodeToString(sum[:8])+".sock"), true, nil
 }
@@ -55,40 +47,52 @@ func private(dir string) error {
 	if err != nil {
 		return err
 	}
-	st, ok := info.Sys().(*syscall.Stat_t)
-	if !info.IsDir() || info.Mode().Perm()&0o077 != 0 || ok && int(st.Uid) != os.Getuid() {
+	if !info.IsDir() || info.Mode().Perm()&0o077 != 0 || !own(info) {
 		return fmt.Errorf("the folder %s must be a directory with mode 0700 that belongs to this user", dir)
 	}
 	return nil
 }
 
-// Remember notes where the socket of data is, for clients that find no
-// DATA/platform.sock.
-func Remember(data, path string) error {
-	return os.WriteFile(filepath.Join(data, pointer), []byte(path+"\n"), 0o600)
+func own(info os.FileInfo) bool {
+	st, ok := info.Sys().(*syscall.Stat_t)
+	return !ok || int(st.Uid) == os.Getuid()
 }
 
-// find is the path of a running platform's socket, or the path where it would be.
+// find is the path of a running platform's socket, or the path where it would
+// be. One in a folder that others could write to is not trusted.
 func find(data string) (string, error) {
 	path, moved, err := SocketPath(data)
 	if !moved || err != nil {
 		return path, err
 	}
-	if noted, err := os.ReadFile(filepath.Join(data, pointer)); err == nil {
-		return strings.TrimSpace(string(noted)), nil
+	if noted, err := os.ReadFile(filepath.Join(data, socketFile)); err == nil {
+		path = strings.TrimSpace(string(noted))
+	}
+	if err := private(filepath.Dir(path)); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return "", err
 	}
 	return path, nil
-}
-
-// listenPrivate binds with a umask that leaves the socket to its owner from the
-// first moment.
-func listenPrivate(path string) (net.Listener, error) {
-	old := syscall.Umask(0o177)
-	defer syscall.Umask(old)
-	return net.Listen("unix", path)
 }
 
 // notRunning reports whether a dial failed because nobody listens.
 func notRunning(err error) bool {
 	return errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED)
+}
+
+// note writes a small file for the user alone, whole or not at all.
+func note(path, text string) (err error) {
+	f, err := os.CreateTemp(filepath.Dir(path), ".note-*") // mode 0600
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			os.Remove(f.Name())
+		}
+	}()
+	_, err = f.WriteString(text + "\n")
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), path)
 }

@@ -3,7 +3,6 @@ package daemon
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -11,7 +10,6 @@ import (
 	"time"
 
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/control"
-	"github.com/aurorabot-dev/platform/mcpkit/catalog"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
 	"github.com/aurorabot-dev/platform/mcpkit/host"
 	"github.com/aurorabot-dev/platform/mcpkit/serverkit"
@@ -86,10 +84,23 @@ func (p *Platform) Act(ctx context.Context, name, action string) error {
 	case "restart":
 		err = p.kit.Restart(ctx, name)
 	}
-	if errors.Is(err, serverkit.ErrUnknownServer) {
+	switch {
+	case errors.Is(err, serverkit.ErrUnknownServer):
 		return p.unknownServer(name)
+	case err == nil || ctx.Err() != nil:
+		return err
 	}
-	return err
+	return fault.New(fault.ServerNotReady, "%v", err) // it is disabled, or did not start
+}
+
+// kitStatus is the state of one server's process, or nil.
+func (p *Platform) kitStatus(name string) *serverkit.Status {
+	for _, s := range p.kit.Status() {
+		if s.Name == name {
+			return &s
+		}
+	}
+	return nil
 }
 
 // serverName takes an alias for the server it stands for.
@@ -140,14 +151,15 @@ func (p *Platform) Export(profile, server string) ([]byte, error) {
 func (p *Platform) Call(ctx context.Context, r control.CallRequest) (*control.CallResponse, error) {
 	res, err := p.host.Call(ctx, host.Call{
 		ID: r.ID, Name: r.Name, Arguments: r.Arguments, Entrance: r.Entrance,
-		Timeout: time.Duration(r.TimeoutMS) * time.Millisecond,
+		Timeout:    time.Duration(r.TimeoutMS) * time.Millisecond,
+		Provenance: r.Provenance, IdempotencyKey: r.IdempotencyKey, Approval: r.Approval, Wait: r.Wait,
 	})
 	if err != nil {
 		return nil, err
 	}
 	return &control.CallResponse{
-		CallID: res.CallID, Server: res.Tool.Server, Tool: catalog.ID(res.Tool).Canonical(), IsError: res.IsError,
-		DurationMS: res.Duration.Milliseconds(), Result: json.RawMessage(res.Raw), Artifact: res.Artifact,
+		CallID: res.CallID, Server: res.Tool.Server, Tool: res.Name, IsError: res.IsError,
+		DurationMS: res.Duration.Milliseconds(), Result: res.Raw, Artifact: res.Artifact, Replayed: res.Replayed,
 	}, nil
 }
 
@@ -156,7 +168,7 @@ const logPoll = 200 * time.Millisecond
 
 // Logs reads a server's log file. A file that has become shorter was rotated and
 // is read from its beginning.
-func (p *Platform) Logs(ctx context.Context, server string, n int, follow bool, line func(string) error) error {
+func (p *Platform) Logs(ctx context.Context, server string, n int, follow bool, emit func(lines []string) error) error {
 	name := p.serverName(server)
 	var path string
 	for _, s := range p.kit.Status() {
@@ -171,10 +183,8 @@ func (p *Platform) Logs(ctx context.Context, server string, n int, follow bool, 
 	if err != nil {
 		return fmt.Errorf("reading the log of %s: %w", name, err)
 	}
-	for _, l := range last {
-		if err := line(l); err != nil {
-			return err
-		}
+	if err := emit(last); err != nil {
+		return err
 	}
 	tick := time.NewTicker(logPoll)
 	defer tick.Stop()
@@ -184,7 +194,7 @@ func (p *Platform) Logs(ctx context.Context, server string, n int, follow bool, 
 			return nil
 		case <-tick.C:
 		}
-		if offset, err = readOn(path, offset, line); err != nil {
+		if offset, err = readOn(path, offset, emit); err != nil {
 			return err
 		}
 	}
@@ -219,7 +229,7 @@ func tail(path string, n int) (lines []string, end int64, err error) {
 }
 
 // readOn passes on the whole lines after offset and returns where they end.
-func readOn(path string, offset int64, line func(string) error) (int64, error) {
+func readOn(path string, offset int64, emit func(lines []string) error) (int64, error) {
 	f, err := os.Open(path)
 	if errors.Is(err, os.ErrNotExist) {
 		return 0, nil
@@ -244,7 +254,7 @@ func readOn(path string, offset int64, line func(string) error) (int64, error) {
 		if err != nil {
 			return offset, err
 		}
-		if err := line(l[:len(l)-1]); err != nil {
+		if err := emit([]string{l[:len(l)-1]}); err != nil {
 			return offset, err
 		}
 		offset += int64(len(l))

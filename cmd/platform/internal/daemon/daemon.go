@@ -22,6 +22,7 @@ import (
 	"github.com/aurorabot-dev/platform/mcpkit/client"
 	"github.com/aurorabot-dev/platform/mcpkit/host"
 	"github.com/aurorabot-dev/platform/mcpkit/manifest"
+	"github.com/aurorabot-dev/platform/mcpkit/policy"
 	"github.com/aurorabot-dev/platform/mcpkit/redact"
 	"github.com/aurorabot-dev/platform/mcpkit/serverkit"
 	"github.com/aurorabot-dev/platform/mcpkit/signal"
@@ -53,6 +54,7 @@ type Platform struct {
 	bridge    *bridge.Bridge
 	manager   *client.Manager
 	kit       *serverkit.Kit
+	gate      *policy.Gate
 	host      *host.Host
 	problems  []string // found at start
 
@@ -125,8 +127,11 @@ func Run(ctx context.Context, o Options, log *slog.Logger, hooks Hooks) (err err
 		return err
 	}
 	down.add("servers", p.kit.Shutdown)
+	if err := p.openPolicy(ctx, down); err != nil {
+		return err
+	}
 	p.host = host.New(host.Options{
-		Client: p.manager, Sink: sink, Logger: p.log, Prefix: o.Tool.Prefix, Profile: o.Tool.Profile,
+		Client: p.manager, Sink: sink, Gate: p.gate, Logger: p.log, Prefix: o.Tool.Prefix, Profile: o.Tool.Profile,
 		Redact: p.redactJSON, Store: store, MaxPreview: o.Call.MaxPreview, MaxResult: o.Call.MaxResult,
 	})
 
@@ -161,31 +166,30 @@ func Run(ctx context.Context, o Options, log *slog.Logger, hooks Hooks) (err err
 
 // openAPI answers the local API from here on.
 func (p *Platform) openAPI(ctx context.Context, down *teardown) error {
-	path, moved, err := control.SocketPath(p.o.Data)
+	socket, moved, err := control.Listen(p.o.Data)
 	if err != nil {
 		return err
 	}
-	l, err := control.Listen(path)
-	if err != nil {
-		return err
-	}
-	if err := control.Remember(p.o.Data, path); err != nil {
-		l.Close()
-		return fmt.Errorf("noting where the socket is: %w", err)
-	}
+	p.socket = socket.Addr().String()
 	if moved {
-		p.log.Warn("the data folder's path is too long for a socket; it is elsewhere", "socket", path)
+		p.log.Warn("the data folder's path is too long for a socket; it is elsewhere", "socket", p.socket)
 	}
-	p.socket = path
-	apiCtx, stop := context.WithCancel(context.WithoutCancel(ctx))
-	done := make(chan error, 1)
-	go func() { done <- control.Serve(apiCtx, l, p, p.log, 2*time.Second) }()
-	down.add("api", func(context.Context) error {
-		stop()
-		err := <-done
-		os.Remove(path)
+	tcp, token, err := control.ListenTCP(p.o.Data, p.o.API.Listen)
+	if err != nil {
+		socket.Close()
 		return err
-	})
+	}
+	if tcp != nil {
+		p.log.Info("the API is also open over TCP", "address", tcp.Addr().String())
+	}
+	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
+	done := make(chan error, 1)
+	go func() {
+		done <- control.Serve(ctx, control.Options{
+			Backend: p, Logger: p.log, Socket: socket, TCP: tcp, Token: token, Grace: 2 * time.Second,
+		})
+	}()
+	down.add("api", func(context.Context) error { stop(); return <-done })
 	return nil
 }
 

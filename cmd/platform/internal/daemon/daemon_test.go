@@ -22,6 +22,7 @@ import (
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/control"
 	"github.com/aurorabot-dev/platform/mcpkit/fakeserver"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
+	"github.com/aurorabot-dev/platform/mcpkit/policy/approval"
 	"github.com/aurorabot-dev/platform/mcpkit/serverkit"
 )
 
@@ -34,11 +35,12 @@ func TestMain(m *testing.M) {
 // running is a platform that runs in this process on fake servers.
 type running struct {
 	*Platform
-	t    *testing.T
-	data string
-	dir  string
-	stop context.CancelFunc
-	done chan error
+	t      *testing.T
+	data   string
+	dir    string
+	policy string
+	stop   context.CancelFunc
+	done   chan error
 }
 
 // fake is the manifest of a fake server. More is added to its mcp section.
@@ -56,12 +58,19 @@ mcp:
 
 const quickRestarts = "  restart: {backoff_seconds: \"10ms\", max_backoff_seconds: \"50ms\"}\n"
 
-// launch runs a platform on manifests, given by file name.
+// trusting is a policy that lets every call through.
+const trusting = "unlisted: {unknown: low}\nreview: {first: {unknown: pin}, added: allow, changed: allow, findings: allow}\n"
+
+// launch runs a platform that trusts its servers on manifests, given by file name.
 func launch(t *testing.T, manifests map[string]string) *running {
 	t.Helper()
 	r := &running{t: t, data: filepath.Join(t.TempDir(), "data"), dir: t.TempDir()}
 	for name, text := range manifests {
 		r.write(name, text)
+	}
+	r.policy = filepath.Join(t.TempDir(), "policy.yaml")
+	if err := os.WriteFile(r.policy, []byte(trusting), 0o600); err != nil {
+		t.Fatal(err)
 	}
 	r.start()
 	return r
@@ -81,7 +90,7 @@ func (r *running) write(name, text string) {
 func (r *running) start() {
 	r.t.Helper()
 	o := Defaults()
-	o.Data, o.Manifests = r.data, []string{r.dir}
+	o.Data, o.Manifests, o.Policy = r.data, []string{r.dir}, r.policy
 	ctx, stop := context.WithCancel(context.Background())
 	up := make(chan *Platform, 1)
 	r.stop, r.done = stop, make(chan error, 1)
@@ -519,4 +528,33 @@ func TestAppEventsAreNotRepeatedAfterARestartOfThePlatform(t *testing.T) {
 		return ev.Duplicate == 10, ev
 	})
 	r.has("v", "build.finished", 0)
+}
+
+// What the policy does, through the daemon.
+
+func TestAnUnknownServersToolWaitsForApprovalAlsoOverARestart(t *testing.T) {
+	r := launch(t, map[string]string{"s.yaml": fake("s", "echo", "")})
+	r.end()
+	r.policy = "" // the built-in rules
+	r.start()
+	r.phase("s", "ready")
+	_, err := r.call("s.echo", "may I")
+	var f *fault.Error
+	if !errors.As(err, &f) || f.Code != fault.ApprovalRequired {
+		t.Fatalf("got %v", err)
+	}
+	asked := r.has("s", "permission.requested", 1)[0]
+	id, _ := field(t, asked, "approval").(string)
+	r.end()
+	r.start()
+	r.phase("s", "ready")
+	if _, err := r.Approve(t.Context(), id, approval.Once, "Ada"); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := r.call("s.echo", "may I"); err != nil || got != "may I" {
+		t.Errorf("after the approval: %q, %v", got, err)
+	}
+	if _, err := r.call("s.echo", "something else"); !errors.As(err, &f) || f.Code != fault.ApprovalRequired {
+		t.Errorf("an approval was good for other arguments: %v", err)
+	}
 }

@@ -47,9 +47,13 @@ type Options struct {
 	Manifests []string `yaml:"manifests"`
 	// Data is the data folder.
 	Data string `yaml:"data"`
-	Log  Log    `yaml:"log"`
-	Tool Tools  `yaml:"tools"`
-	Call Calls  `yaml:"calls"`
+	// Policy is the policy file. Empty means policy.yaml where that exists, else
+	// the built-in rules.
+	Policy string `yaml:"policy"`
+	Log    Log    `yaml:"log"`
+	Tool   Tools  `yaml:"tools"`
+	Call   Calls  `yaml:"calls"`
+	API    API    `yaml:"api"`
 	// Events routes event types, exact or as a prefix ending in ".*", to "inbox"
 	// or "journal".
 	Events map[string]string `yaml:"events"`
@@ -76,6 +80,12 @@ type Tools struct {
 type Calls struct {
 	MaxPreview int `yaml:"max_preview"` // bytes of a result's text in an event
 	MaxResult  int `yaml:"max_result"`  // bytes above which a result is kept as an artifact
+}
+
+// API says where the local API is served beside the socket.
+type API struct {
+	// Listen is a loopback host:port, "127.0.0.1:0" for any port. Empty means none.
+	Listen string `yaml:"listen"`
 }
 
 // Defaults are the settings of a platform without a configuration.
@@ -115,6 +125,9 @@ func (o *Options) ReadConfig(path string, asked bool) error {
 		o.Manifests[i] = under(dir, m)
 	}
 	o.Data = under(dir, o.Data)
+	if o.Policy != "" {
+		o.Policy = under(dir, o.Policy)
+	}
 	return nil
 }
 
@@ -145,6 +158,11 @@ func (o *Options) Validate() error {
 	}
 	if o.Call.MaxPreview < 0 || o.Call.MaxResult < 0 {
 		add("calls: limits must not be negative")
+	}
+	if o.API.Listen != "" {
+		if err := control.CheckAddress(o.API.Listen); err != nil {
+			add("api.listen: %v", err)
+		}
 	}
 	if o.SpawnsPerMinute < 1 {
 		add("spawns_per_minute: must be at least 1")

@@ -111,7 +111,8 @@ func (p *Platform) watch(ctx context.Context, asked <-chan os.Signal, down *tear
 				}
 				p.log.Info("manifests changed")
 			case <-asked:
-				p.log.Info("told to read the manifests again")
+				p.log.Info("told to read manifests and policy again")
+				p.reloadPolicy()
 			}
 			p.Reload()
 		}

@@ -1,0 +1,59 @@
+package daemon
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/aurorabot-dev/platform/bridge/journal"
+	"github.com/aurorabot-dev/platform/cmd/platform/internal/control"
+)
+
+// Position is that of the last event that is durable.
+func (p *Platform) Position() uint64 { return p.inbox.Journal().Durable() }
+
+// Events reads the journal as it grows.
+func (p *Platform) Events(ctx context.Context, after uint64, alive time.Duration, emit func(*control.Event) error) error {
+	j := p.inbox.Journal()
+	r := j.Reader(after + 1)
+	defer r.Close()
+	for {
+		rec, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			if err := p.nextCommit(ctx, j, alive, emit); err != nil {
+				return err
+			}
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("reading the journal: %w", err)
+		}
+		var env struct {
+			Payload struct{ Type string }
+		}
+		if err := json.Unmarshal(rec.Body, &env); err != nil {
+			return fmt.Errorf("reading record %d of the journal: %w", rec.Pos, err)
+		}
+		err = emit(&control.Event{Position: rec.Pos, Type: env.Payload.Type, Inbox: rec.Kind == journal.Deliver, Envelope: rec.Body})
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// nextCommit waits until the journal grew, or says that it is waiting.
+func (p *Platform) nextCommit(ctx context.Context, j *journal.Journal, alive time.Duration, emit func(*control.Event) error) error {
+	wait, cancel := context.WithTimeout(ctx, alive)
+	defer cancel()
+	err := j.Wait(wait, j.Durable()+1)
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case wait.Err() != nil:
+		return emit(nil)
+	}
+	return err
+}
