@@ -2,6 +2,7 @@ package natsbus_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -103,12 +104,15 @@ func brain(url string, n int) error {
 
 // handle fails the first time for the first event.
 func handle(e *amp.Envelope, m jetstream.Msg) error {
-	text := strings.Trim(string(e.Payload.Data), `{"text:}`)
+	var data struct{ Text string }
+	if err := json.Unmarshal(e.Payload.Data, &data); err != nil {
+		return err
+	}
 	if meta, err := m.Metadata(); err == nil && e.Header.Seq == 1 && meta.NumDelivered == 1 {
-		fmt.Printf("%d %s: not now\n", e.Header.Seq, text)
+		fmt.Printf("%d %s: not now\n", e.Header.Seq, data.Text)
 		return errors.New("not now")
 	}
-	fmt.Println(e.Header.Seq, text)
+	fmt.Println(e.Header.Seq, data.Text)
 	return nil
 }
 

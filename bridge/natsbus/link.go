@@ -106,4 +106,10 @@ func (l *link) close() {
 	if l.conn != nil {
 		l.conn.Close()
 	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.session != nil {
+		l.end(ErrClosed)
+		l.session = nil
+	}
 }
