@@ -353,7 +353,7 @@ func (a *apiCaller) Tools(ctx context.Context) ([]*catalog.Tool, error) {
 }
 
 func (a *apiCaller) Call(ctx context.Context, tool catalog.ID, c host.Call) (*host.Result, error) {
-	res, err := a.api.Call(ctx, control.CallRequest{ID: c.ID, Name: a.names[tool], Arguments: c.Arguments, Entrance: c.Entrance})
+	res, err := a.api.Call(ctx, control.CallRequest{ID: c.ID, Name: a.names[tool], Arguments: c.Arguments, Entrance: c.Entrance, Provenance: c.Provenance, Wait: c.Wait})
 	if err != nil {
 		return nil, err
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"strings"
@@ -75,6 +76,50 @@ func TestOnATerminalTheAnswerStreamsAndEachCallIsALine(t *testing.T) {
 	for _, part := range []string{"✓ mcp__echo__echo  ", "✗ mcp__echo__fly  0 ms  tool_not_found: "} {
 		if !strings.Contains(calls, part) {
 			t.Errorf("%q is not in\n%s", part, calls)
+		}
+	}
+}
+
+func TestOnATerminalACallWaitsForApprovalAndSaysHow(t *testing.T) {
+	t.Setenv("NO_COLOR", "1")
+	data, _ := platformWith(t, "echo", "review: {first: {unknown: pin}}\n")
+	model(t,
+		modeltest.Turn{Calls: []modeltest.Call{{ID: "c1", Name: "mcp__echo__echo", Arguments: `{"message":"may I"}`}}},
+		modeltest.Turn{Text: "Done."},
+	)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	verb := func(args ...string) string {
+		var out bytes.Buffer
+		if code := execute(ctx, append(args, "--data", data), strings.NewReader(""), &out, &out); code != exitDone {
+			t.Errorf("%q: exit code %d, %s", args, code, &out)
+		}
+		return out.String()
+	}
+	var id string
+	var wg sync.WaitGroup
+	wg.Go(func() { // the person at another terminal
+		var list struct{ Approvals []struct{ ID string } }
+		for ; len(list.Approvals) == 0; time.Sleep(10 * time.Millisecond) {
+			if err := json.Unmarshal([]byte(verb("approvals", "ls", "--json")), &list); err != nil {
+				t.Error(err)
+				cancel()
+				return
+			}
+		}
+		id = list.Approvals[0].ID
+		verb("approvals", "approve", id)
+	})
+	tty, shown := terminal(t)
+	code := execute(ctx, []string{"ask", "Well?", "--model", "m", "--data", data}, strings.NewReader(""), tty, tty)
+	wg.Wait()
+	text := shown()
+	if code != exitDone {
+		t.Errorf("exit code %d", code)
+	}
+	for _, part := range []string{"? mcp__echo__echo waits", "\n  platform approvals approve " + id + " --data ", "✓ mcp__echo__echo  ", "\nDone.\n"} {
+		if !strings.Contains(text, part) {
+			t.Errorf("%q is not in\n%s", part, text)
 		}
 	}
 }

@@ -21,6 +21,8 @@ const maxArguments = 16 << 20
 
 func (c *cli) callCommand() *cobra.Command {
 	var timeout time.Duration
+	var key string
+	var wait bool
 	cmd := c.jsonFlag(&cobra.Command{
 		Use:   "call NAME [JSON | -]",
 		Short: "Call a tool through the gate",
@@ -34,7 +36,7 @@ is 1 when the call or the tool failed.`,
   echo '{"city":"Berlin"}' | platform call im.polaris.weather.get_weather -`,
 		Args: args(cobra.RangeArgs(1, 2)),
 		RunE: func(cmd *cobra.Command, a []string) error {
-			req := control.CallRequest{Name: a[0], TimeoutMS: timeout.Milliseconds(), Entrance: "cli"}
+			req := control.CallRequest{Name: a[0], TimeoutMS: timeout.Milliseconds(), Entrance: "cli", IdempotencyKey: key, Wait: wait}
 			if len(a) == 2 {
 				raw := []byte(a[1])
 				if a[1] == "-" {
@@ -76,7 +78,9 @@ is 1 when the call or the tool failed.`,
 			return nil
 		},
 	})
-	cmd.Flags().DurationVar(&timeout, "timeout", 30*time.Second, "how long to wait for the answer")
+	cmd.Flags().DurationVar(&timeout, "timeout", 0, "how long to wait for the answer, such as 30s (default as the server's manifest says)")
+	cmd.Flags().StringVar(&key, "key", "", "idempotency key: a second call with it gets the first one's answer")
+	cmd.Flags().BoolVar(&wait, "wait", false, "if a person has to approve the call, wait for that")
 	return cmd
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/console"
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/control"
+	"github.com/aurorabot-dev/platform/cmd/platform/internal/daemon"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
 )
 
@@ -57,22 +58,33 @@ Start it with "platform run"; the other verbs talk to the running platform.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	root.PersistentFlags().StringVar(&c.data, "data", defaultData(), "the data folder (also AURORA_DATA)")
+	root.PersistentFlags().StringVar(&c.data, "data", "", `the data folder (default AURORA_DATA, then "data" of platform.yaml, then "data")`)
+	root.PersistentPreRunE = func(*cobra.Command, []string) error { return c.findData() }
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return &usageError{err, cmd} })
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(
 		c.runCommand(), c.checkCommand(), c.serversCommand(), c.toolsCommand(), c.callCommand(),
 		c.askCommand(),
-		c.inboxCommand(), c.logsCommand(), c.versionCommand(),
+		c.inboxCommand(), c.approvalsCommand(), c.policyCommand(), c.catalogCommand(), c.logsCommand(), c.versionCommand(),
 	)
 	return root
 }
 
-func defaultData() string {
-	if d := os.Getenv("AURORA_DATA"); d != "" {
-		return d
+// findData settles where the data folder is, as the platform does that was
+// started from here.
+func (c *cli) findData() error {
+	if c.data != "" {
+		return nil
 	}
-	return "data"
+	if c.data = os.Getenv("AURORA_DATA"); c.data != "" {
+		return nil
+	}
+	o := daemon.Defaults()
+	if err := o.ReadConfig(daemon.DefaultConfig, false); err != nil {
+		return &hinted{err, "mend the file, or name the data folder with --data"}
+	}
+	c.data = o.Data
+	return nil
 }
 
 // usageError is a command line that cannot be understood.
@@ -93,6 +105,9 @@ type hinted struct {
 func (e *hinted) Error() string { return e.err.Error() }
 func (e *hinted) Unwrap() error { return e.err }
 
+// errShown ends a verb that has printed its failure.
+var errShown = errors.New("shown")
+
 // errFindings ends a verb that has printed its findings.
 var errFindings = errors.New("findings")
 
@@ -105,6 +120,8 @@ func (c *cli) report(ctx context.Context, err error) int {
 		return exitDone
 	case errors.Is(err, errFindings):
 		return exitFindings
+	case errors.Is(err, errShown):
+		return exitFailed
 	case ctx.Err() != nil && errors.Is(err, context.Canceled):
 		return exitInterrupted
 	case errors.Is(err, control.ErrNotRunning):
@@ -130,7 +147,16 @@ func (c *cli) report(ctx context.Context, err error) int {
 		if len(f.Candidates) > 0 {
 			hint = "did you mean " + strings.Join(f.Candidates, ", ") + "?"
 		}
+		var data struct {
+			ID string `json:"approval_id"`
+		}
+		if f.Code == fault.ApprovalRequired && json.Unmarshal(f.Data, &data) == nil && data.ID != "" {
+			hint = fmt.Sprintf("platform approvals approve %s --data %s, then call again", data.ID, quoteArg(c.data))
+		}
 		c.complain(f.Message, hint)
+		if c.json {
+			c.printJSON(f)
+		}
 		return exitFailed
 	}
 	c.complain(err.Error(), "")

@@ -32,8 +32,9 @@ func (c *cli) runCommand() *cobra.Command {
 the other verbs on DATA/platform.sock, and write events into
 DATA/kernel/inbox/pending/.
 
-Without a manifests folder the three apps that come with the platform are run.
-Manifests are watched: a change takes effect at once and touches no other server.
+Without --manifests the three apps that come with the platform are run, and what
+is in the folder "manifests". Manifests are watched: a change takes effect at once
+and touches no other server.
 SIGTERM and Ctrl-C end the platform and every server; SIGHUP reads the manifests
 again.`,
 		Args: args(cobra.NoArgs),
@@ -66,8 +67,10 @@ func (c *cli) settings(cmd *cobra.Command, o *daemon.Options, config string, dir
 	if len(dirs) > 0 {
 		o.Manifests = dirs
 	}
-	if cmd.Flags().Changed("data") || os.Getenv("AURORA_DATA") != "" {
+	if cmd.Flags().Changed("data") {
 		o.Data = c.data
+	} else if env := os.Getenv("AURORA_DATA"); env != "" {
+		o.Data = env
 	}
 	c.data = o.Data
 	if cmd.Flags().Changed("log-format") {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -27,6 +28,7 @@ func TestMain(m *testing.M) {
 			os.Exit(execute(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 		},
 		"platform-wait": waitReady,
+		"approve-first": approveFirst,
 		"with-model":    withModel,
 	})
 }
@@ -56,6 +58,25 @@ func waitReady() {
 	}
 	fmt.Fprintln(os.Stderr, "not ready:", err, servers)
 	os.Exit(1)
+}
+
+// approveFirst approves what waits first on DATA's platform.
+func approveFirst() {
+	client, err := control.Dial(os.Args[1])
+	if err != nil {
+		panic(err)
+	}
+	list, err := client.Approvals(context.Background(), "pending")
+	if err == nil && len(list) == 0 {
+		err = errors.New("nothing waits")
+	}
+	if err == nil {
+		_, err = client.Approve(context.Background(), list[0].ID, control.Answer{Scope: "once", Actor: "script"})
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
 }
 
 // TestScripts runs whole commands as a person types them. In a script's

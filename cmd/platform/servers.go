@@ -24,10 +24,17 @@ func (c *cli) serversCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			status, err := client.Status(cmd.Context())
+			if err != nil {
+				return err
+			}
 			if c.json {
-				return c.printJSON(map[string]any{"servers": servers})
+				return c.printJSON(map[string]any{"servers": servers, "state": status.State, "problems": status.Problems})
 			}
 			c.showServers(servers)
+			for _, p := range status.Problems {
+				c.out.Printf("%s %s\n", c.out.Paint(console.Yellow, "!"), console.Safe(p))
+			}
 			return nil
 		},
 	})

@@ -4,10 +4,13 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/console"
+	"github.com/aurorabot-dev/platform/mcpkit/openai"
 )
 
 func (c *cli) toolsCommand() *cobra.Command {
@@ -64,5 +67,64 @@ same catalogue.`,
 	cmd.Flags().StringVar(&format, "format", "table", "table, json or openai")
 	cmd.Flags().StringVar(&server, "server", "", "only the tools of this server")
 	cmd.Flags().StringVar(&profile, "profile", "", "provider profile for --format openai")
+	cmd.AddCommand(c.toolsConvert(), c.toolsDecode())
 	return cmd
+}
+
+// maxTools bounds what the offline verbs read, in bytes.
+const maxTools = 64 << 20
+
+// offline gives a verb that turns standard input into standard output.
+func (c *cli) offline(use, short, long string, do func(profile string, in []byte) ([]byte, error)) *cobra.Command {
+	var profile string
+	cmd := &cobra.Command{
+		Use:   use,
+		Short: short,
+		Long:  long,
+		Args:  args(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			in, err := io.ReadAll(io.LimitReader(c.in, maxTools+1))
+			if err == nil && len(in) > maxTools {
+				err = fmt.Errorf("more than %d bytes", maxTools)
+			}
+			if err != nil {
+				return fmt.Errorf("reading standard input: %w", err)
+			}
+			out, err := do(profile, in)
+			if len(out) > 0 {
+				c.out.Printf("%s\n", bytes.TrimRight(out, "\n"))
+			}
+			return err
+		},
+	}
+	cmd.Flags().StringVar(&profile, "profile", openai.DefaultProfile, "one of "+strings.Join(openai.Profiles(), ", "))
+	return cmd
+}
+
+func (c *cli) toolsConvert() *cobra.Command {
+	return c.offline("convert", "Show what becomes of tools under a provider profile", `Read {"tools":[{"server","tool","description","inputSchema"}, …], "reserved":[NAME, …]}
+from standard input and print the function tools they become, with a report of
+every change. Needs no running platform.`, func(profile string, in []byte) ([]byte, error) {
+		out, err := openai.ConvertJSON(profile, in)
+		if err != nil {
+			return nil, &hinted{err, "platform tools convert --help shows the form of the input"}
+		}
+		return out, nil
+	})
+}
+
+func (c *cli) toolsDecode() *cobra.Command {
+	return c.offline("decode", "Show what a model's call means to the server", `Read {"tools":[as for convert], "reserved":[…], "name": NAME, "arguments": STRING}
+from standard input, with the name and arguments as a model sent them, and print
+the server, the tool and the arguments as the server gets them, with what had to
+be repaired. An error for the model is printed as {"error":{…}} with exit code 1.`, func(profile string, in []byte) ([]byte, error) {
+		out, ok, err := openai.DecodeJSON(profile, in)
+		if err != nil {
+			return nil, &hinted{err, "platform tools decode --help shows the form of the input"}
+		}
+		if !ok {
+			return out, errShown
+		}
+		return out, nil
+	})
 }

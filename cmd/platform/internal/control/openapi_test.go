@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -12,6 +13,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/control/apitest"
+	"github.com/aurorabot-dev/platform/mcpkit/artifact"
+	"github.com/aurorabot-dev/platform/mcpkit/policy"
+	"github.com/aurorabot-dev/platform/mcpkit/policy/approval"
+	"github.com/aurorabot-dev/platform/mcpkit/policy/review"
+	"github.com/aurorabot-dev/platform/mcpkit/policy/rules"
 )
 
 func description(t testing.TB) *apitest.Doc {
@@ -267,4 +273,52 @@ func (l *linter) closed(where string, v any) {
 		l.closed(where+"/"+name, p)
 	}
 	l.closed(where+"/items", s["items"])
+}
+
+// TestSchemasHaveTheMembersOfTheirTypes finds also what no answer of the tests
+// happens to have.
+func TestSchemasHaveTheMembersOfTheirTypes(t *testing.T) {
+	components := description(t).Root()["components"].(map[string]any)
+	schemas := components["schemas"].(map[string]any)
+	requests := []string{"CallRequest", "Answer", "PinRequest"} // zero values may be left out
+	for name, v := range map[string]any{
+		"Problem": Problem{}, "Version": Version{}, "Status": Status{}, "EventCounts": Events{}, "Server": Server{}, "Exit": Exit{},
+		"Tool": Tool{}, "CallRequest": CallRequest{}, "CallResponse": CallResponse{}, "CallState": CallState{}, "Artifact": artifact.Ref{},
+		"Approval": approval.Approval{}, "Answer": Answer{}, "PinRequest": PinRequest{}, "Explanation": policy.Explanation{},
+		"Rule": rules.Source{}, "Finding": review.Finding{}, "ServerReport": review.ServerReport{}, "ToolDiff": review.ToolDiff{},
+	} {
+		schema := schemas[name].(map[string]any)
+		described := slices.Sorted(maps.Keys(schema["properties"].(map[string]any)))
+		all, always := members(reflect.TypeOf(v))
+		if diff := cmp.Diff(all, described); diff != "" {
+			t.Errorf("%s: the type (-) and the schema (+) differ:\n%s", name, diff)
+		}
+		var required []string
+		must, _ := schema["required"].([]any)
+		for _, r := range must {
+			required = append(required, r.(string))
+		}
+		slices.Sort(required)
+		if diff := cmp.Diff(always, required); diff != "" && !slices.Contains(requests, name) {
+			t.Errorf("%s: always there (-) and required (+) differ:\n%s", name, diff)
+		}
+	}
+}
+
+// members are the names of a struct's JSON members, and of those that are never
+// left out.
+func members(typ reflect.Type) (all, always []string) {
+	for _, f := range reflect.VisibleFields(typ) {
+		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if name == "" || name == "-" {
+			continue
+		}
+		all = append(all, name)
+		if !strings.Contains(options, "omit") {
+			always = append(always, name)
+		}
+	}
+	slices.Sort(all)
+	slices.Sort(always)
+	return all, always
 }

@@ -39,6 +39,7 @@ type running struct {
 	data   string
 	dir    string
 	policy string
+	listen string // of the API, beside the socket
 	stop   context.CancelFunc
 	done   chan error
 }
@@ -91,6 +92,7 @@ func (r *running) start() {
 	r.t.Helper()
 	o := Defaults()
 	o.Data, o.Manifests, o.Policy = r.data, []string{r.dir}, r.policy
+	o.API.Listen = r.listen
 	ctx, stop := context.WithCancel(context.Background())
 	up := make(chan *Platform, 1)
 	r.stop, r.done = stop, make(chan error, 1)

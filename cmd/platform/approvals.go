@@ -1,0 +1,181 @@
+package main
+
+import (
+	"fmt"
+	"os/user"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/aurorabot-dev/platform/cmd/platform/internal/console"
+	"github.com/aurorabot-dev/platform/cmd/platform/internal/control"
+	"github.com/aurorabot-dev/platform/mcpkit/policy/approval"
+)
+
+func (c *cli) approvalsCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "approvals",
+		Short: "Answer the calls that wait for a person",
+		Long: `Some calls need a person's approval: those of tools whose risk nobody has stated,
+those of high risk, and those of tools that changed. An approval is good for one
+server, one tool and one set of arguments.`,
+		Args: args(cobra.NoArgs),
+	}
+	cmd.AddCommand(c.approvalsList(), c.approvalsShow(), c.approvalsApprove(), c.approvalsDeny())
+	return cmd
+}
+
+func (c *cli) approvalsList() *cobra.Command {
+	var all bool
+	cmd := c.jsonFlag(&cobra.Command{
+		Use:   "ls",
+		Short: "List the calls that wait",
+		Args:  args(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			client, err := c.dial()
+			if err != nil {
+				return err
+			}
+			states := []string{string(approval.Pending)}
+			if all {
+				states = nil
+			}
+			list, err := client.Approvals(cmd.Context(), states...)
+			if err != nil {
+				return err
+			}
+			if c.json {
+				return c.printJSON(map[string]any{"approvals": list})
+			}
+			if len(list) == 0 {
+				c.out.Printf("nothing waits for approval\n")
+				return nil
+			}
+			var rows [][]console.Cell
+			now := time.Now()
+			for _, a := range list {
+				left := ""
+				if a.State == approval.Pending {
+					left = console.Age(a.Expires.Sub(now))
+				}
+				rows = append(rows, []console.Cell{
+					{Text: a.ID, Style: console.Bold}, {Text: string(a.State), Style: approvalStyle(a.State)}, {Text: console.Age(now.Sub(a.Created))},
+					{Text: left}, {Text: a.Risk}, {Text: a.Server + " " + a.Tool}, {Text: string(a.Arguments)},
+				})
+			}
+			c.out.Table([]string{"ID", "STATE", "AGE", "LEFT", "RISK", "TOOL", "ARGUMENTS"}, rows)
+			return nil
+		},
+	})
+	cmd.Flags().BoolVar(&all, "all", false, "also those that were answered or have expired")
+	return cmd
+}
+
+func approvalStyle(s approval.State) console.Style {
+	switch s {
+	case approval.Pending:
+		return console.Yellow
+	case approval.Approved:
+		return console.Green
+	case approval.Denied:
+		return console.Red
+	}
+	return console.Dim
+}
+
+func (c *cli) approvalsShow() *cobra.Command {
+	return c.jsonFlag(&cobra.Command{
+		Use:   "show ID",
+		Short: "Show one call with its arguments and why it waits",
+		Args:  args(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, a []string) error {
+			client, err := c.dial()
+			if err != nil {
+				return err
+			}
+			v, err := client.Approval(cmd.Context(), a[0])
+			if err != nil {
+				return err
+			}
+			return c.showApproval(v)
+		},
+	})
+}
+
+func (c *cli) showApproval(v approval.Approval) error {
+	if c.json {
+		return c.printJSON(v)
+	}
+	for _, row := range [][2]string{
+		{"id", v.ID}, {"state", strings.TrimSpace(string(v.State) + " " + string(v.Scope))}, {"server", v.Server}, {"tool", v.Tool},
+		{"arguments", string(v.Arguments)}, {"risk", v.Risk}, {"why", v.Reason}, {"by", v.Actor}, {"note", v.Note},
+		{"created", v.Created.Format(time.RFC3339)},
+	} {
+		if row[1] != "" {
+			c.out.Printf("%s %s\n", c.out.Paint(console.Dim, fmt.Sprintf("%-9s", row[0])), console.Safe(row[1]))
+		}
+	}
+	return nil
+}
+
+func (c *cli) approvalsApprove() *cobra.Command {
+	var session, always bool
+	cmd := c.jsonFlag(&cobra.Command{
+		Use:   "approve ID",
+		Short: "Allow a call: once, for this session, or always with these arguments",
+		Args:  args(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, a []string) error {
+			client, err := c.dial()
+			if err != nil {
+				return err
+			}
+			scope := approval.Once
+			if session {
+				scope = approval.Session
+			}
+			if always {
+				scope = approval.Always
+			}
+			v, err := client.Approve(cmd.Context(), a[0], control.Answer{Scope: scope, Actor: actor()})
+			if err != nil {
+				return err
+			}
+			return c.showApproval(v)
+		},
+	})
+	cmd.Flags().BoolVar(&session, "session", false, "until the platform ends")
+	cmd.Flags().BoolVar(&always, "always", false, "for good, with exactly these arguments")
+	cmd.MarkFlagsMutuallyExclusive("session", "always")
+	return cmd
+}
+
+func (c *cli) approvalsDeny() *cobra.Command {
+	var reason string
+	cmd := c.jsonFlag(&cobra.Command{
+		Use:   "deny ID",
+		Short: "Refuse a call",
+		Args:  args(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, a []string) error {
+			client, err := c.dial()
+			if err != nil {
+				return err
+			}
+			v, err := client.Deny(cmd.Context(), a[0], control.Answer{Actor: actor(), Reason: reason})
+			if err != nil {
+				return err
+			}
+			return c.showApproval(v)
+		},
+	})
+	cmd.Flags().StringVar(&reason, "reason", "", "what the caller is told")
+	return cmd
+}
+
+// actor is who answers at this terminal.
+func actor() string {
+	if u, err := user.Current(); err == nil {
+		return u.Username
+	}
+	return "cli"
+}

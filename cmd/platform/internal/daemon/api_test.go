@@ -1,0 +1,372 @@
+package daemon
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/aurorabot-dev/platform/bridge/journal"
+	"github.com/aurorabot-dev/platform/cmd/platform/internal/control/apitest"
+	"github.com/aurorabot-dev/platform/mcpkit/fault"
+)
+
+// api is a client of a running platform whose every request and answer is
+// checked against the description that the platform gives of itself.
+type api struct {
+	r     *running
+	http  *http.Client
+	base  string
+	token string
+	doc   *apitest.Doc
+}
+
+// api is a client over the socket.
+func (r *running) api() *api {
+	socket := r.socket
+	return r.client("http://platform", "", func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "unix", socket)
+	})
+}
+
+func (r *running) client(base, token string, dial func(context.Context, string, string) (net.Conn, error)) *api {
+	r.t.Helper()
+	a := &api{r: r, base: base, token: token, http: &http.Client{Transport: &http.Transport{DialContext: dial}}}
+	r.t.Cleanup(a.http.CloseIdleConnections)
+	res, raw := a.send("GET", "/v1/openapi.json", "")
+	doc, err := apitest.Load(raw)
+	if err == nil {
+		err = doc.Answer("GET", "/v1/openapi.json", res, raw)
+	}
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	a.doc = doc
+	return a
+}
+
+func (a *api) request(ctx context.Context, method, path, body string) *http.Request {
+	a.r.t.Helper()
+	req, err := http.NewRequestWithContext(ctx, method, a.base+path, strings.NewReader(body))
+	if err != nil {
+		a.r.t.Fatal(err)
+	}
+	if a.token != "" {
+		req.Header.Set("Authorization", "Bearer "+a.token)
+	}
+	return req
+}
+
+func (a *api) send(method, path, body string) (*http.Response, []byte) {
+	a.r.t.Helper()
+	res, err := a.http.Do(a.request(context.Background(), method, path, body))
+	if err != nil {
+		a.r.t.Fatal(err)
+	}
+	defer res.Body.Close()
+	raw, err := io.ReadAll(res.Body)
+	if err != nil {
+		a.r.t.Fatal(err)
+	}
+	return res, raw
+}
+
+// ask sends a request, checks what the two say, and reads the answer into into.
+func (a *api) ask(status int, method, path, body string, into any) {
+	a.r.t.Helper()
+	if body != "" {
+		if err := a.doc.Request(method, path, []byte(body)); err != nil {
+			a.r.t.Errorf("%s %s %s: %v", method, path, body, err)
+		}
+	}
+	res, raw := a.send(method, path, body)
+	if err := a.doc.Answer(method, path, res, raw); err != nil {
+		a.r.t.Error(err)
+	}
+	if res.StatusCode != status {
+		a.r.t.Fatalf("%s %s %s: got %s %s, want %d", method, path, body, res.Status, raw, status)
+	}
+	if into == nil {
+		return
+	}
+	if err := json.Unmarshal(raw, into); err != nil {
+		a.r.t.Fatal(err)
+	}
+}
+
+// failure is what tests look for in a problem.
+type failure struct {
+	Code string `json:"error_code"`
+	Data struct {
+		Approval string `json:"approval_id"`
+		Last     uint64
+	}
+}
+
+// follow reads a stream of events until see says that it has seen enough. It
+// returns the ids of the events that came, and the last id of all.
+func (a *api) follow(path, last string, see func(typ string) bool) (ids []uint64, resume string) {
+	a.r.t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	req := a.request(ctx, "GET", path, "")
+	if last != "" {
+		req.Header.Set("Last-Event-ID", last)
+	}
+	res, err := a.http.Do(req)
+	if err != nil {
+		a.r.t.Fatal(err)
+	}
+	defer res.Body.Close()
+	if err := a.doc.Answer("GET", path, res, nil); err != nil || res.StatusCode != 200 {
+		a.r.t.Fatalf("%s: %s %v", path, res.Status, err)
+	}
+	var typ string
+	lines := bufio.NewScanner(res.Body)
+	lines.Buffer(nil, 64<<20)
+	for lines.Scan() {
+		name, value, _ := strings.Cut(lines.Text(), ": ")
+		switch name {
+		case "id":
+			resume = value
+		case "event":
+			typ = value
+		case "data":
+			if err := a.doc.Schema("Envelope", []byte(value)); err != nil {
+				a.r.t.Errorf("%s: %v: %s", typ, err, value)
+			}
+			id, err := strconv.ParseUint(resume, 10, 64)
+			if err != nil {
+				a.r.t.Fatal(err)
+			}
+			if ids = append(ids, id); see(typ) {
+				return ids, resume
+			}
+		}
+	}
+	a.r.t.Fatalf("the stream ended after %d events: %v", len(ids), lines.Err())
+	return nil, ""
+}
+
+func TestEveryOperationOfARunningPlatformAnswersAsItIsDescribed(t *testing.T) {
+	r := launch(t, map[string]string{"s.yaml": fake("s", "echo", "")})
+	r.end()
+	r.policy = "" // the built-in rules ask
+	r.write("s.yaml", fake("s", "echo", "")+"alias: short\n")
+	r.write("bad.yaml", fake("bad", "crash-start", quickRestarts))
+	r.write("huge.yaml", strings.Replace(fake("huge", "huge", ""), "\"]", "\", bytes=200000]", 1))
+	r.start()
+	r.phase("s", "ready")
+	r.phase("huge", "ready")
+	r.phase("bad", "failed")
+	a := r.api()
+
+	for _, path := range []string{
+		"/v1/version", "/v1/status", "/v1/servers", "/v1/tools", "/v1/tools?server=short", "/v1/tools?format=openai",
+		"/v1/tools?format=openai&profile=openai-strict&server=s", "/v1/tools?format=openai&profile=gemini", "/v1/servers/bad/logs?n=5",
+		"/v1/servers/short/logs", "/v1/approvals", "/v1/policy/explain?tool=s.echo", "/v1/catalog/review", "/v1/catalog/diff?server=s",
+	} {
+		a.ask(200, "GET", path, "", nil)
+	}
+	a.ask(404, "GET", "/v1/tools?server=nobody", "", nil)
+	a.ask(404, "GET", "/v1/servers/nobody/logs", "", nil)
+	a.ask(404, "GET", "/v1/catalog/diff?server=nobody", "", nil)
+	a.ask(404, "GET", "/v1/policy/explain?tool=nothing", "", nil)
+	a.ask(400, "GET", "/v1/tools?format=openai&profile=nothing", "", nil)
+
+	// A call that a person allows, one that a person denies.
+	var p failure
+	call := `{"name":"s.echo","arguments":{"message":"hello"}}`
+	a.ask(403, "POST", "/v1/calls", call, &p)
+	if p.Code != fault.ApprovalRequired || p.Data.Approval == "" {
+		t.Fatalf("the call is answered with %+v", p)
+	}
+	yes := "/v1/approvals/" + p.Data.Approval
+	a.ask(200, "GET", yes, "", nil)
+	a.ask(200, "GET", "/v1/approvals?state=pending", "", nil)
+	a.ask(200, "POST", yes+"/approve", `{"scope":"always","actor":"Ada"}`, nil)
+	a.ask(409, "POST", yes+"/approve", `{}`, nil)
+	a.ask(404, "GET", "/v1/approvals/nothing", "", nil)
+	a.ask(404, "POST", "/v1/approvals/nothing/deny", `{}`, nil)
+	var res struct {
+		Result struct{ Content []struct{ Text string } }
+	}
+	if a.ask(200, "POST", "/v1/calls", call, &res); res.Result.Content[0].Text != "hello" {
+		t.Errorf("the call is answered with %+v", res)
+	}
+	a.ask(403, "POST", "/v1/calls", `{"name":"s.echo","arguments":{"message":"bye"}}`, &p)
+	a.ask(200, "POST", "/v1/approvals/"+p.Data.Approval+"/deny", `{"actor":"Ada","reason":"not now"}`, nil)
+	a.ask(200, "GET", "/v1/approvals?state=denied&state=approved", "", nil)
+
+	// The same call, not waited for.
+	a.ask(202, "POST", "/v1/calls", `{"name":"s.echo","id":"later","async":true,"arguments":{"message":"hello"}}`, nil)
+	a.ask(200, "GET", "/v1/calls/later?wait=true", "", nil)
+	a.ask(200, "DELETE", "/v1/calls/later", "", nil)
+	a.ask(404, "GET", "/v1/calls/nothing", "", nil)
+	a.ask(404, "POST", "/v1/calls", `{"name":"nothing"}`, nil)
+	large := `{"name":"huge.echo","arguments":{"message":"large"}}`
+	a.ask(403, "POST", "/v1/calls", large, &p)
+	a.ask(200, "POST", "/v1/approvals/"+p.Data.Approval+"/approve", `{}`, nil)
+	var kept struct{ Artifact struct{ Size int } }
+	if a.ask(200, "POST", "/v1/calls", large, &kept); kept.Artifact.Size < 100_000 {
+		t.Errorf("a large result is kept as %+v", kept)
+	}
+	a.ask(400, "POST", "/v1/calls", `{"name":"s.echo","arguments":{"message":1}}`, nil)
+
+	a.ask(200, "POST", "/v1/catalog/approve", `{"server":"short","actor":"Ada"}`, nil)
+	a.ask(404, "POST", "/v1/catalog/approve", `{"server":"nobody"}`, nil)
+	a.ask(200, "GET", "/v1/catalog/review", "", nil)
+	a.ask(200, "POST", "/v1/servers/short/stop", "", nil)
+	a.ask(200, "GET", "/v1/servers", "", nil)
+	a.ask(200, "POST", "/v1/servers/s/start", "", nil)
+	a.ask(200, "POST", "/v1/servers/s/restart", "", nil)
+	a.ask(503, "POST", "/v1/servers/bad/restart", "", nil)
+	a.ask(404, "POST", "/v1/servers/nobody/start", "", nil)
+
+	end := r.Position()
+	seen := 0
+	a.follow("/v1/events?since=0&all=true", "", func(string) bool { seen++; return uint64(seen) >= end })
+	a.ask(416, "GET", "/v1/events?since=99999999", "", &p)
+	if p.Data.Last < end {
+		t.Errorf("the journal ends at %d, not at %d", end, p.Data.Last)
+	}
+	if missing := a.doc.Missing(); len(missing) > 0 {
+		t.Errorf("no success was seen of %v", missing)
+	}
+}
+
+func TestACallThatIsDeletedIsCancelledAtItsServer(t *testing.T) {
+	r := launch(t, map[string]string{"s.yaml": fake("s", "hang-call", "")})
+	r.phase("s", "ready")
+	a := r.api()
+	a.ask(202, "POST", "/v1/calls", `{"name":"s.echo","id":"c","async":true}`, nil)
+	r.has("s", "tool.started", 0) // it is for the record alone
+	var st struct {
+		State   string
+		Problem failure
+	}
+	if a.ask(200, "GET", "/v1/calls/c", "", &st); st.State != "running" {
+		t.Fatalf("the call is %+v", st)
+	}
+	a.follow("/v1/events?since=0&all=true&type=tool.started", "", func(string) bool { return true })
+	if a.ask(200, "DELETE", "/v1/calls/c", "", &st); st.State != "failed" || st.Problem.Code != fault.Cancelled {
+		t.Fatalf("the call is %+v", st)
+	}
+	r.until("notifications/cancelled at the server", func() (bool, any) {
+		kept, err := r.call("s.kept", "")
+		return strings.Contains(kept, "notifications/cancelled"), fmt.Sprint(kept, err)
+	})
+	if e := r.has("s", "tool.failed", 1)[0]; e.Header.CorrelationID != "c" || field(t, e, "error_code") != fault.Cancelled {
+		t.Errorf("the event is %+v %s", e.Header, e.Payload.Data)
+	}
+}
+
+func TestTheStreamGoesOnOverARestartWithoutGapOrRepeat(t *testing.T) {
+	r := launch(t, map[string]string{"s.yaml": fake("s", "echo", "")})
+	r.phase("s", "ready")
+	if _, err := r.call("s.echo", "one"); err != nil {
+		t.Fatal(err)
+	}
+	ids, last := r.api().follow("/v1/events?since=0&all=true", "", func(typ string) bool { return typ == "tool.started" })
+	for range 2 {
+		r.end() // while there is more to read
+		r.start()
+		r.phase("s", "ready")
+		if _, err := r.call("s.echo", "two"); err != nil {
+			t.Fatal(err)
+		}
+		calls := 0
+		more, now := r.api().follow("/v1/events?all=true", last, func(typ string) bool {
+			if typ == "tool.completed" {
+				calls++
+			}
+			return calls == 2 || calls == 1 && len(ids) > 0 && typ == "lifecycle.started"
+		})
+		ids, last = append(ids, more...), now
+	}
+	for i, id := range ids {
+		if id != uint64(i+1) {
+			t.Fatalf("event %d has the position %d", i+1, id)
+		}
+	}
+	// The stream is the journal, and without all=true what the Brain is given.
+	var inbox []uint64
+	j := r.inbox.Journal().Reader(1)
+	defer j.Close()
+	for range ids {
+		rec, err := j.Next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if rec.Kind == journal.Deliver {
+			inbox = append(inbox, rec.Pos)
+		}
+	}
+	n := 0
+	got, _ := r.api().follow("/v1/events?since=0", "", func(string) bool { n++; return n == len(inbox) })
+	if fmt.Sprint(got) != fmt.Sprint(inbox) || len(inbox) == len(ids) {
+		t.Errorf("delivered were %v of %d, the stream has %v", inbox, len(ids), got)
+	}
+}
+
+func TestTheAPIIsServedOnLoopbackToWhoHasTheToken(t *testing.T) {
+	r := launch(t, map[string]string{"s.yaml": fake("s", "echo", "")})
+	noted := filepath.Join(r.data, "state/api-address")
+	if _, err := os.Stat(noted); !os.IsNotExist(err) {
+		t.Fatalf("TCP is served unasked: %v", err)
+	}
+	r.end()
+	r.listen = "127.0.0.1:0"
+	read := func(name string) string {
+		t.Helper()
+		raw, err := os.ReadFile(filepath.Join(r.data, "state", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.TrimSpace(string(raw))
+	}
+	var tokens []string
+	for range 2 {
+		r.start()
+		r.phase("s", "ready")
+		tokens = append(tokens, read("token"))
+		a := r.client("http://"+read("api-address"), tokens[0], (&net.Dialer{}).DialContext)
+		a.ask(200, "POST", "/v1/calls", `{"name":"s.echo","arguments":{"message":"x"}}`, nil)
+		a.token = ""
+		a.ask(401, "POST", "/v1/calls", `{"name":"s.echo","arguments":{"message":"x"}}`, nil)
+		r.api().ask(200, "GET", "/v1/tools", "", nil)
+		r.end()
+		if _, err := os.Stat(noted); !os.IsNotExist(err) {
+			t.Errorf("the address stays behind: %v", err)
+		}
+	}
+	if tokens[0] != tokens[1] || len(tokens[0]) != 64 {
+		t.Errorf("the tokens are %q", tokens)
+	}
+}
+
+func TestAnAddressThatOthersCanReachIsNoSetting(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "platform.yaml")
+	for addr, good := range map[string]bool{"127.0.0.1:0": true, "": true, "0.0.0.0:8420": false, ":8420": false, "192.0.2.1:1": false} {
+		if err := os.WriteFile(path, fmt.Appendf(nil, "api: {listen: %q}\n", addr), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		o := Defaults()
+		if err := o.ReadConfig(path, true); err != nil {
+			t.Fatal(err)
+		}
+		if err := o.Validate(); (err == nil) != good {
+			t.Errorf("%q: %v", addr, err)
+		} else if err != nil && !strings.Contains(err.Error(), "api.listen") {
+			t.Errorf("%q: the fault does not name the setting: %v", addr, err)
+		}
+	}
+}

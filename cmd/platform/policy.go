@@ -1,0 +1,189 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/aurorabot-dev/platform/cmd/platform/internal/console"
+	"github.com/aurorabot-dev/platform/cmd/platform/internal/control"
+	"github.com/aurorabot-dev/platform/mcpkit/policy/review"
+)
+
+func (c *cli) policyCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "policy",
+		Short: "Say what the policy does with a tool, and why",
+		Args:  args(cobra.NoArgs),
+	}
+	cmd.AddCommand(c.jsonFlag(&cobra.Command{
+		Use:   "explain TOOL",
+		Short: "Say what would become of a call, which rule decides, and where it stands",
+		Args:  args(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, a []string) error {
+			client, err := c.dial()
+			if err != nil {
+				return err
+			}
+			x, err := client.Explain(cmd.Context(), a[0])
+			if err != nil {
+				return err
+			}
+			if c.json {
+				return c.printJSON(x)
+			}
+			for line := range strings.Lines(x.String()) {
+				c.out.Printf("%s\n", console.Safe(strings.TrimRight(line, "\n")))
+			}
+			return nil
+		},
+	}))
+	return cmd
+}
+
+func (c *cli) catalogCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "catalog",
+		Short: "Review what servers say of their tools",
+		Long: `What a server says of its tools goes to a model, so it is scanned for what could
+mislead one, and what was approved is pinned by its hash. A tool that is new or is
+no longer what was approved asks again before it runs.`,
+		Args: args(cobra.NoArgs),
+	}
+	cmd.AddCommand(c.catalogReview(), c.catalogDiff(), c.catalogApprove())
+	return cmd
+}
+
+func (c *cli) catalogReview() *cobra.Command {
+	var server string
+	cmd := c.jsonFlag(&cobra.Command{
+		Use:   "review",
+		Short: "Show the state of each tool and what is odd about it",
+		Long: `Show the state of each tool (approved, unpinned, added, changed) and what the scan found.
+The exit code is 3 when there are findings or tools that want a review.`,
+		Args: args(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			client, err := c.dial()
+			if err != nil {
+				return err
+			}
+			report, err := client.Review(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if c.json {
+				err = c.printJSON(report)
+			} else {
+				c.showReview(report, server)
+			}
+			if err == nil && wantsReview(report) {
+				return errFindings
+			}
+			return err
+		},
+	})
+	cmd.Flags().StringVar(&server, "server", "", "only this server")
+	return cmd
+}
+
+func wantsReview(r review.Report) bool {
+	for _, s := range r.Servers {
+		for _, t := range s.Tools {
+			if t.State != review.Approved || len(t.Findings) > 0 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func (c *cli) showReview(r review.Report, server string) {
+	for _, s := range r.Servers {
+		if server != "" && s.Server != server {
+			continue
+		}
+		c.out.Printf("%s  %s\n", c.out.Paint(console.Bold, console.Safe(s.Server)), c.out.Paint(console.Dim, s.Fingerprint))
+		var rows [][]console.Cell
+		for _, t := range s.Tools {
+			style := console.Yellow
+			if t.State == review.Approved {
+				style = console.Green
+			}
+			rows = append(rows, []console.Cell{{Text: "  " + t.Tool}, {Text: string(t.State), Style: style}, {Text: ""}})
+			for _, f := range t.Findings {
+				rows = append(rows, []console.Cell{{Text: ""}, {Text: string(f.Severity), Style: console.Red}, {Text: fmt.Sprintf("%s at %s: %s", f.Code, f.Pointer, f.Excerpt)}})
+			}
+		}
+		c.out.Table(nil, rows)
+	}
+}
+
+func (c *cli) catalogDiff() *cobra.Command {
+	return c.jsonFlag(&cobra.Command{
+		Use:   "diff SERVER",
+		Short: "Show how a server's tools differ from what was approved",
+		Args:  args(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, a []string) error {
+			client, err := c.dial()
+			if err != nil {
+				return err
+			}
+			tools, err := client.Diff(cmd.Context(), a[0])
+			if err != nil {
+				return err
+			}
+			if c.json {
+				err = c.printJSON(map[string]any{"tools": tools})
+			} else {
+				c.showDiff(tools)
+			}
+			if err == nil && len(tools) > 0 {
+				return errFindings
+			}
+			return err
+		},
+	})
+}
+
+func (c *cli) showDiff(tools []review.ToolDiff) {
+	if len(tools) == 0 {
+		c.out.Printf("every tool is as it was approved\n")
+	}
+	side := func(mark string, style console.Style, v json.RawMessage) {
+		if len(v) > 0 {
+			c.out.Printf("    %s\n", c.out.Paint(style, mark+" "+console.Safe(string(v))))
+		}
+	}
+	for _, t := range tools {
+		c.out.Printf("%s %s\n", c.out.Paint(console.Bold, console.Safe(t.Tool)), c.out.Paint(console.Yellow, string(t.State)))
+		for _, ch := range t.Changes {
+			c.out.Printf("  %s\n", console.Safe(ch.Pointer))
+			side("-", console.Red, ch.Before)
+			side("+", console.Green, ch.After)
+		}
+	}
+}
+
+func (c *cli) catalogApprove() *cobra.Command {
+	var hash string
+	cmd := &cobra.Command{
+		Use:   "approve SERVER [TOOL]",
+		Short: "Approve a server's tools, or one of them, as they are now",
+		Args:  args(cobra.RangeArgs(1, 2)),
+		RunE: func(cmd *cobra.Command, a []string) error {
+			client, err := c.dial()
+			if err != nil {
+				return err
+			}
+			r := control.PinRequest{Server: a[0], Hash: hash, Actor: actor()}
+			if len(a) == 2 {
+				r.Tool = a[1]
+			}
+			return client.Pin(cmd.Context(), r)
+		},
+	}
+	cmd.Flags().StringVar(&hash, "hash", "", "approve only if the tools still have this fingerprint, as review showed it")
+	return cmd
+}
