@@ -155,17 +155,7 @@ func BenchmarkVisible(b *testing.B) {
 		if _, err := x.Publish(context.Background(), bus.Item{Envelope: bustest.Event(fmt.Sprint("app", p), "bench.event", body)}); err != nil {
 			return err
 		}
-		end, _ := x.journal.End()
-		for x.projector.settled.Load() < end {
-			x.mu.Lock()
-			progress := x.progress
-			x.mu.Unlock()
-			if x.projector.settled.Load() >= end {
-				break
-			}
-			<-progress
-		}
-		return nil
+		return x.Flush(context.Background())
 	})
 	if err != nil {
 		b.Fatal(err)

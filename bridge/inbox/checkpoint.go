@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 
 	"github.com/google/uuid"
 	"golang.org/x/sys/unix"
@@ -39,10 +40,11 @@ const (
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 type checkpointFile struct {
-	f    *os.File
-	turn uint64
-	boot uuid.UUID
-	bad  bool // a write or sync failed: the file must not be used again
+	f     *os.File
+	syncs *atomic.Int64 // counts sync calls
+	turn  uint64
+	boot  uuid.UUID
+	bad   bool // a write or sync failed: the file must not be used again
 }
 
 func bootID() uuid.UUID {
@@ -87,7 +89,7 @@ func (c *checkpointFile) replace(dir string, projected uint64) error {
 	if err != nil {
 		return err
 	}
-	next := checkpointFile{f: f, turn: c.turn, boot: bootID()}
+	next := checkpointFile{f: f, syncs: c.syncs, turn: c.turn, boot: bootID()}
 	err = next.save(projected, 0, true)
 	if err == nil {
 		err = f.Truncate(2 * slotSize)
@@ -134,6 +136,7 @@ func (c *checkpointFile) save(projected, intent uint64, sync bool) (err error) {
 	if !sync {
 		return nil
 	}
+	c.syncs.Add(1)
 	if err := unix.Fdatasync(int(c.f.Fd())); err != nil {
 		return fmt.Errorf("syncing checkpoint: %w", err)
 	}

@@ -6,6 +6,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -24,10 +27,11 @@ const eventPrefix = "event_"
 type dirs struct {
 	root         string
 	tmp, pending *os.File
+	syncs        *atomic.Int64      // counts sync calls
 	syncfs       func(fd int) error // unix.Syncfs
 }
 
-func openDirs(root string) (*dirs, error) {
+func openDirs(root string, syncs *atomic.Int64) (*dirs, error) {
 	tmp, err := os.Open(filepath.Join(root, queue.Tmp))
 	if err != nil {
 		return nil, err
@@ -37,7 +41,7 @@ func openDirs(root string) (*dirs, error) {
 		tmp.Close()
 		return nil, err
 	}
-	return &dirs{root, tmp, pending, unix.Syncfs}, nil
+	return &dirs{root, tmp, pending, syncs, unix.Syncfs}, nil
 }
 
 func (d *dirs) close() {
@@ -45,56 +49,88 @@ func (d *dirs) close() {
 	d.pending.Close()
 }
 
+// openFiles are the descriptors of a batch's files, while these are so few that
+// they are synced one by one.
+type openFiles struct {
+	keep int // this many
+	fds  []int
+	more bool // there are more files than that; none is kept open
+}
+
+func (o *openFiles) add(fd int) error {
+	if o.fds = append(o.fds, fd); len(o.fds) > o.keep || o.more {
+		o.more = true
+		return o.close()
+	}
+	return nil
+}
+
+func (o *openFiles) close() error {
+	var errs []error
+	for _, fd := range o.fds {
+		errs = append(errs, unix.Close(fd))
+	}
+	o.fds = o.fds[:0]
+	return errors.Join(errs...)
+}
+
 // write makes a file in tmp/ with the time of its record, which shows the order.
-func (d *dirs) write(name string, body []byte, at time.Time, sync bool) (err error) {
+func (d *dirs) write(open *openFiles, name string, body []byte, at time.Time) error {
 	fd, err := unix.Openat(int(d.tmp.Fd()), name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
 	if err != nil {
 		return pathError("create", queue.Tmp, name, err)
 	}
-	defer func() {
-		if e := unix.Close(fd); err == nil && e != nil {
-			err = pathError("close", queue.Tmp, name, e)
+	for len(body) > 0 && err == nil {
+		var n int
+		if n, err = unix.Write(fd, body); err == unix.EINTR {
+			n, err = 0, nil
 		}
-	}()
-	for len(body) > 0 {
-		n, err := unix.Write(fd, body)
-		if err == unix.EINTR {
-			continue
-		}
-		if err != nil {
-			return pathError("write", queue.Tmp, name, err)
-		}
-		body = body[n:]
+		body = body[max(n, 0):]
+	}
+	if err != nil {
+		unix.Close(fd)
+		return pathError("write", queue.Tmp, name, err)
 	}
 	stamp := unix.NsecToTimespec(at.UnixNano())
 	if err := unix.UtimesNanoAt(int(d.tmp.Fd()), name, []unix.Timespec{stamp, stamp}, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+		unix.Close(fd)
 		return pathError("utimes", queue.Tmp, name, err)
 	}
-	if sync {
-		if err := unix.Fsync(fd); err != nil {
-			return pathError("fsync", queue.Tmp, name, err)
-		}
+	if err := open.add(fd); err != nil {
+		return pathError("close", queue.Tmp, name, err)
 	}
 	return nil
 }
 
-// syncTmp makes all files in tmp/ durable, and their names; with synced the
-// files are so already.
-func (d *dirs) syncTmp(synced bool) error {
-	if synced {
-		return d.tmp.Sync()
+// sync makes the files of a batch durable, and their names in tmp/; with moved
+// also the names in pending/. The files are closed.
+func (d *dirs) sync(open *openFiles, moved bool) (err error) {
+	if open.more {
+		d.syncs.Add(1)
+		switch err := d.syncfs(int(d.tmp.Fd())); {
+		case err == nil:
+			return nil
+		case !errors.Is(err, unix.ENOSYS) && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.EOPNOTSUPP):
+			return fmt.Errorf("syncfs %s: %w", d.tmp.Name(), err)
+		}
+		err = d.syncEach()
+	} else {
+		for _, fd := range open.fds {
+			d.syncs.Add(1)
+			err = errors.Join(err, unix.Fsync(fd))
+		}
+		err = errors.Join(err, open.close(), d.syncFolder(d.tmp))
 	}
-	err := d.syncfs(int(d.tmp.Fd()))
-	if errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EINVAL) || errors.Is(err, unix.EOPNOTSUPP) {
-		return d.syncEach()
+	if moved && err == nil {
+		err = d.syncPending()
 	}
 	if err != nil {
-		return fmt.Errorf("syncfs %s: %w", d.tmp.Name(), err)
+		return fmt.Errorf("syncing %s: %w", d.tmp.Name(), err)
 	}
 	return nil
 }
 
-// syncEach is syncTmp where the system has no syncfs.
+// syncEach is for systems without syncfs.
 func (d *dirs) syncEach() error {
 	names, err := namesIn(d.tmp.Name(), eventPrefix)
 	if err != nil {
@@ -105,14 +141,20 @@ func (d *dirs) syncEach() error {
 		if err != nil {
 			return err
 		}
+		d.syncs.Add(1)
 		if err := errors.Join(f.Sync(), f.Close()); err != nil {
 			return err
 		}
 	}
-	return d.tmp.Sync()
+	return d.syncFolder(d.tmp)
 }
 
-func (d *dirs) syncPending() error { return d.pending.Sync() }
+func (d *dirs) syncPending() error { return d.syncFolder(d.pending) }
+
+func (d *dirs) syncFolder(f *os.File) error {
+	d.syncs.Add(1)
+	return f.Sync()
+}
 
 // publish makes a file of tmp/ visible. A file of that name that is visible
 // already stays, and the one in tmp/ goes: placed is false then.
@@ -175,4 +217,18 @@ func (d *dirs) holds(name string) bool {
 
 func pathError(op, folder, name string, err error) error {
 	return &fs.PathError{Op: op, Path: filepath.Join(folder, name), Err: err}
+}
+
+// namesIn lists the names in dir that begin with prefix.
+func namesIn(dir, prefix string) ([]string, error) {
+	d, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close()
+	names, err := d.Readdirnames(-1)
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(names, func(n string) bool { return !strings.HasPrefix(n, prefix) }), nil
 }

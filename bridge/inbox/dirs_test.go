@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -18,7 +19,7 @@ func testDirs(t *testing.T) *dirs {
 	if _, err := queue.Prepare(root); err != nil {
 		t.Fatal(err)
 	}
-	d, err := openDirs(root)
+	d, err := openDirs(root, new(atomic.Int64))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -28,7 +29,7 @@ func testDirs(t *testing.T) *dirs {
 
 func write(t *testing.T, d *dirs, name, text string) {
 	t.Helper()
-	if err := d.write(name, []byte(text), time.Now(), false); err != nil {
+	if err := d.write(new(openFiles), name, []byte(text), time.Now()); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -49,11 +50,11 @@ func TestWithoutSyncfsEachFileIsSynced(t *testing.T) {
 	d := testDirs(t)
 	d.syncfs = func(int) error { return unix.ENOSYS }
 	write(t, d, "event_t_1.json", "one")
-	if err := d.syncTmp(false); err != nil {
+	if err := d.sync(&openFiles{more: true}, true); err != nil {
 		t.Error(err)
 	}
 	d.syncfs = func(int) error { return unix.EIO }
-	if err := d.syncTmp(false); !errors.Is(err, unix.EIO) {
+	if err := d.sync(&openFiles{more: true}, true); !errors.Is(err, unix.EIO) {
 		t.Errorf("a sync that failed: %v", err)
 	}
 }

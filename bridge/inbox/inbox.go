@@ -52,8 +52,9 @@ type Options struct {
 	Journal journal.Options // Logger, Retry and Fault are set from these options where empty
 
 	Batch         int           // files made visible together; 256
-	MaxLag        int           // records that may wait for their files before Publish blocks; 16,384
-	MaxPending    int           // files in pending/ before no more are added; 1,000,000
+	MaxLag        int           // records that may wait for their files before Publish blocks; 32,768
+	Soft          Limit         // of pending/; 800,000 files, Spill
+	Hard          Limit         // and where delivery stops; 1,000,000 files, Block
 	MaxRejected   int           // rejected events kept; 10,000
 	RejectedBytes int64         // and their size; 64 MiB
 	Retry         time.Duration // pause between attempts while degraded; 250 ms
@@ -68,8 +69,9 @@ type Options struct {
 
 func (o *Options) defaults() {
 	set(&o.Batch, 256)
-	set(&o.MaxLag, 16_384)
-	set(&o.MaxPending, 1_000_000)
+	set(&o.MaxLag, 32_768)
+	set(&o.Soft, Limit{Files: 800_000, Do: Spill})
+	set(&o.Hard, Limit{Files: 1_000_000, Do: Block})
 	set(&o.MaxRejected, 10_000)
 	set(&o.RejectedBytes, 64<<20)
 	set(&o.Retry, 250*time.Millisecond)
@@ -96,7 +98,7 @@ func set[T comparable](v *T, fallback T) {
 	}
 }
 
-// Counters count since Open, except the last three, which are what is now.
+// Counters count since Open, except the last four, which are what is now.
 type Counters struct {
 	Accepted  int64 // durable and for the Brain
 	Recorded  int64 // durable and only for the journal
@@ -104,10 +106,13 @@ type Counters struct {
 	Expired   int64 // recorded, not delivered
 	Rejected  int64
 	Delivered int64 // files made visible
+	Spilled   int64 // expired events moved from pending/ to done/, see [Spill]
+	Syncs     int64 // sync calls, of the journal and for files
 
-	Backlog int64 // records whose files are not visible yet
-	Pending int64 // files in pending/, recounted now and then
-	IDs     int64 // ids remembered
+	Backlog      int64 // records whose files are not visible yet
+	Pending      int64 // files in pending/
+	PendingBytes int64 // about how large they are
+	IDs          int64 // ids remembered
 }
 
 // State is whether events get through.
@@ -132,11 +137,12 @@ type Inbox struct {
 	progress chan struct{} // closed when the projector got on
 
 	projector *projector
+	census    *census
 	stop      context.CancelCauseFunc
 	closing   chan struct{}
 	owned     sync.WaitGroup
 
-	accepted, recorded, duplicate, expired, rejected, delivered, pending atomic.Int64
+	accepted, recorded, duplicate, expired, rejected, delivered, spilled, syncs atomic.Int64
 }
 
 var _ bus.Bus = (*Inbox)(nil)
@@ -162,6 +168,7 @@ func Open(opt Options) (_ *Inbox, err error) {
 	}
 	x := &Inbox{opt: opt, lock: lock, journal: j, problems: problems, state: State{Since: time.Now()},
 		progress: make(chan struct{}), closing: make(chan struct{})}
+	x.census = newCensus(x)
 	for _, d := range j.Damage() {
 		x.problem("journal: " + d.String())
 	}
@@ -182,7 +189,8 @@ func Open(opt Options) (_ *Inbox, err error) {
 	ctx, stop := context.WithCancelCause(context.Background())
 	x.stop = stop
 	x.owned.Go(func() { x.projector.run(ctx) })
-	x.owned.Go(func() { x.countPending(ctx) })
+	x.owned.Go(func() { x.census.run(ctx) })
+	x.owned.Go(func() { x.census.spillExpired(ctx) })
 	return x, nil
 }
 
@@ -371,7 +379,7 @@ func (x *Inbox) waitForFiles(ctx context.Context) error {
 
 func (x *Inbox) backlog() int64 {
 	end, _ := x.journal.End()
-	return int64(end) - int64(x.projector.settled.Load())
+	return int64(end) - int64(x.projector.visible.Load())
 }
 
 // explain adds why nothing moves to the error of a call that gave up waiting.
@@ -434,9 +442,11 @@ func (x *Inbox) problem(text string) {
 // Counters counts what became of events.
 func (x *Inbox) Counters() Counters {
 	ids, _ := x.journal.IDs()
+	pending, bytes := x.census.now()
 	return Counters{Accepted: x.accepted.Load(), Recorded: x.recorded.Load(), Duplicate: x.duplicate.Load(),
 		Expired: x.expired.Load(), Rejected: x.rejected.Load(), Delivered: x.delivered.Load(),
-		Backlog: x.backlog(), Pending: x.pending.Load(), IDs: int64(ids)}
+		Spilled: x.spilled.Load(), Syncs: x.syncs.Load() + x.journal.Syncs(),
+		Backlog: x.backlog(), Pending: pending, PendingBytes: bytes, IDs: int64(ids)}
 }
 
 // Journal is the journal of the inbox, for readers.
@@ -466,7 +476,9 @@ func (x *Inbox) Close() error {
 	case <-drained:
 	case <-ctx.Done():
 	}
-	left := x.drain(ctx)
+	end, _ := x.journal.End()
+	x.await(ctx, &x.projector.settled, end)
+	left := int64(end - min(end, x.projector.settled.Load()))
 	x.stop(ErrClosed)
 	x.owned.Wait()
 	err := errors.Join(x.journal.Close(), x.projector.close(), x.lock.Close())
@@ -477,20 +489,36 @@ func (x *Inbox) Close() error {
 	return err
 }
 
-// drain waits until everything in the journal is visible, and returns how much is not.
-func (x *Inbox) drain(ctx context.Context) int64 {
+// Flush waits until everything published so far is visible.
+func (x *Inbox) Flush(ctx context.Context) error {
+	end, _ := x.journal.End()
+	if !x.await(ctx, &x.projector.visible, end) {
+		return x.explain(context.Cause(ctx))
+	}
+	return nil
+}
+
+// await waits until the projector is at pos; false when ctx ends first.
+func (x *Inbox) await(ctx context.Context, at *atomic.Uint64, pos uint64) bool {
 	for {
 		x.mu.Lock()
 		progress := x.progress
 		x.mu.Unlock()
-		left := x.backlog()
-		if left == 0 {
-			return 0
+		if at.Load() >= pos {
+			return true
 		}
 		select {
 		case <-progress:
 		case <-ctx.Done():
-			return left
+			return false
 		}
 	}
+}
+
+// announce tells those who wait that the projector got on.
+func (x *Inbox) announce() {
+	x.mu.Lock()
+	close(x.progress)
+	x.progress = make(chan struct{})
+	x.mu.Unlock()
 }

@@ -5,135 +5,69 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
-	"slices"
 	"sync/atomic"
 	"time"
 
-	"github.com/aurorabot-dev/platform/bridge/inbox/queue"
 	"github.com/aurorabot-dev/platform/bridge/journal"
 )
 
-// projector makes files of the journal's records. One goroutine runs it.
+// projector makes files of the journal's records. One goroutine runs it; a
+// second one syncs a batch while the first writes the files of the next.
 //
 // The steps of a batch, each durable before the next begins:
 //
-//  1. write the files to tmp/ and sync them
+//  1. write the files to tmp/ and sync them; this sync also makes durable what
+//     the batch before did in pending/
 //  2. save the checkpoint's intent, synced
-//  3. rename to pending/ in the order of the journal, without overwriting
+//  3. rename to pending/ in the order of the journal, without overwriting: visible
+//
+// and when no further batch follows at once:
+//
 //  4. sync the folder pending/
 //  5. save the checkpoint (not synced: the next intent carries it)
 type projector struct {
 	x       *Inbox
-	settled atomic.Uint64 // every record up to here is visible, durably, or needs no file
-	pos     uint64        // and up to here visible, but its folder may not be synced
+	visible atomic.Uint64 // every record up to here is visible or needs no file
+	settled atomic.Uint64 // and up to here the name in pending/ is durable
+	pos     uint64        // is visible, also in the middle of a batch
+	moved   bool          // names in pending/ may not be durable
 	reader  *journal.Reader
 	cp      checkpointFile
 	dirs    *dirs
 	dirty   bool   // the last attempt failed somewhere
 	limit   int    // files in the next batch: fewer after a failure, for a disk that has little room
 	doubt   uint64 // records up to here may have been delivered by a lost checkpoint
-	batch   []journal.Record
-	names   map[string]bool // of the batch
-	late    int64           // records read with the batch that expired before they were visible
 }
 
-// maxBatchBytes ends a batch early where events are large, which bounds memory.
+// maxBatchBytes ends a batch early where events are large.
 const maxBatchBytes = 8 << 20
 
-// recoverProjection completes what the last process left. tmpGone says that
-// tmp/ was not there, so that it cannot tell what was visible.
-func recoverProjection(x *Inbox, tmpGone bool) (_ *projector, err error) {
-	p := &projector{x: x, limit: x.opt.Batch, names: map[string]bool{}}
-	dir := x.opt.Journal.Dir
-	cp, turn, err := readCheckpoint(dir)
-	if err != nil {
-		return nil, err
-	}
-	p.cp.turn = turn
-	if p.dirs, err = openDirs(x.opt.Dir); err != nil {
-		return nil, err
-	}
-	defer func() {
-		if err != nil {
-			p.dirs.close()
-			p.cp.close()
-		}
-	}()
-	p.settled.Store(cp.Projected)
-	end, _ := x.journal.End()
-	switch {
-	case turn == 0 && end > 0:
-		x.problem("the checkpoint of the journal is missing: events that are in no folder are delivered, perhaps again")
-		p.doubt = end
-	case cp.Projected > end:
-		x.problem(fmt.Sprintf("the journal ends at %d, but files were made up to %d: parts of it are gone", end, cp.Projected))
-		p.settled.Store(end)
-	case cp.Intent > cp.Projected && tmpGone:
-		x.problem("the folder tmp was removed: events that are in no folder are delivered, perhaps again")
-		p.doubt = cp.Intent
-	case cp.Intent > cp.Projected:
-		if err := p.finish(min(cp.Intent, end)); err != nil {
-			return nil, err
-		}
-		x.opt.Logger.Info("inbox: completed what the last process left", "to", p.settled.Load(), "restarted", cp.Boot != bootID())
-	}
-	if err := p.dirs.clear(""); err != nil {
-		return nil, err
-	}
-	p.pos = p.settled.Load()
-	if err := p.cp.replace(dir, p.pos); err != nil {
-		return nil, err
-	}
-	x.journal.Delivered(p.pos)
-	p.reader = x.journal.Reader(p.pos + 1)
-	return p, nil
+// batch is what becomes visible together.
+type batch struct {
+	files []file
+	names map[string]bool
+	open  openFiles
+	last  uint64 // records up to here are settled with the batch, also those without a file
+	bytes int64
+	late  int64 // records that expired before they were visible
+	err   error // why it ends early
 }
 
-// finish renames the files of an intent that are still in tmp/. Those that are
-// not there have been visible.
-func (p *projector) finish(intent uint64) error {
-	r := p.x.journal.Reader(p.settled.Load() + 1)
-	defer r.Close()
-	for {
-		rec, err := r.Next()
-		if errors.Is(err, io.EOF) || err == nil && rec.Pos > intent {
-			break
-		}
-		if err != nil {
-			return err
-		}
-		if rec.Kind != journal.Deliver {
-			continue
-		}
-		if _, err := p.dirs.publish(rec.Name); err != nil && !errors.Is(err, os.ErrNotExist) {
-			return err
-		}
-	}
-	if err := p.dirs.syncPending(); err != nil {
-		return err
-	}
-	p.settled.Store(intent)
-	return nil
+type file struct {
+	name   string
+	pos    uint64
+	size   int64
+	expire time.Time
 }
 
 // run projects until ctx ends.
 func (p *projector) run(ctx context.Context) {
 	for {
-		if !p.dirty {
-			if err := p.x.journal.Wait(ctx, p.pos+1); err != nil {
-				return
-			}
-		}
-		err := p.full()
+		err := p.project(ctx)
 		if err == nil {
-			err = p.step()
+			return
 		}
 		p.x.setState(err)
-		if err == nil {
-			continue
-		}
 		p.limit = max(1, p.limit/2)
 		select {
 		case <-time.After(p.x.opt.Retry):
@@ -143,185 +77,209 @@ func (p *projector) run(ctx context.Context) {
 	}
 }
 
-// full is an error while pending/ holds too many files; it takes no more until
-// a tenth of them is gone.
-func (p *projector) full() error {
-	limit := int64(p.x.opt.MaxPending)
-	if p.x.State().Err != nil {
-		limit -= limit / 10
-	}
-	if n := p.x.pending.Load(); n >= limit {
-		return fmt.Errorf("pending holds %d files, the limit is %d: nobody takes them", n, p.x.opt.MaxPending)
-	}
-	return nil
-}
-
-// step makes the next batch visible.
-func (p *projector) step() error {
-	if p.dirty {
-		if err := p.settle(); err != nil {
+// project makes batch after batch visible until a step fails or, without an
+// error, ctx ends.
+func (p *projector) project(ctx context.Context) error {
+	for {
+		if p.dirty {
+			if err := p.reset(); err != nil {
+				return err
+			}
+		}
+		if p.pos == p.x.journal.Durable() {
+			p.x.setState(nil)
+		}
+		if err := p.x.journal.Wait(ctx, p.pos+1); err != nil {
+			return nil
+		}
+		room, err := p.x.census.room()
+		if err != nil {
 			return err
 		}
+		p.dirty = true
+		b := p.prepare(nil, nil, room)
+		if b.last == p.pos && b.err == nil {
+			b.err = fmt.Errorf("record %d of the journal cannot be read", p.pos+1) // until one after it can
+		}
+		for b != nil {
+			next, err := p.deliver(ctx, b)
+			if err != nil {
+				return err
+			}
+			b = next
+		}
 		p.dirty = false
-		p.advance(p.pos)
 	}
-	if p.pos == p.x.journal.Durable() {
-		return nil
+}
+
+// prepare writes the files of the next batch to tmp/, of what the journal has by
+// now. While the batch before is synced it waits for more, until that ends.
+func (p *projector) prepare(syncing context.Context, before *batch, room int) *batch {
+	b := &batch{names: map[string]bool{}, last: p.pos}
+	limit := min(p.limit, room)
+	if before != nil {
+		b.last = before.last
 	}
-	p.dirty = true
-	p.batch = p.batch[:0]
-	clear(p.names)
-	p.late = 0
-	last, size := p.pos, 0
-	for len(p.batch) < p.limit && size < maxBatchBytes {
+	if b.open.keep = fewFiles; p.x.opt.NoSyncFS {
+		b.open.keep = p.limit
+	}
+	for len(b.files) < limit && b.bytes < maxBatchBytes && b.err == nil {
+		durable := p.x.journal.Durable()
 		rec, err := p.reader.Next()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return fmt.Errorf("reading the journal: %w", err)
-		}
-		last = rec.Pos
-		if p.wanted(&rec) {
-			p.batch = append(p.batch, rec)
-			size += len(rec.Body)
+		switch {
+		case err == nil:
+			b.err = p.take(b, before, &rec)
+		case !errors.Is(err, io.EOF):
+			b.err = fmt.Errorf("reading the journal: %w", err)
+		case syncing == nil || b.last < durable || p.x.journal.Wait(syncing, b.last+1) != nil:
+			limit = 0
 		}
 	}
 	for _, d := range p.reader.Damage {
 		p.x.problem("journal: " + d.String())
 	}
 	p.reader.Damage = nil
-	if last == p.pos {
-		return fmt.Errorf("record %d of the journal cannot be read", last+1) // until one after it can
+	return b
+}
+
+// take makes rec part of b.
+func (p *projector) take(b, before *batch, rec *journal.Record) error {
+	wanted := rec.Kind == journal.Deliver
+	if wanted && !rec.Expire.IsZero() && !rec.Expire.After(time.Now()) {
+		b.late++
+		wanted = false
 	}
-	if err := p.deliver(last); err != nil {
-		return err
+	// Two records in flight share a name only where the memory of ids was lost.
+	if wanted && !b.names[rec.Name] && (before == nil || !before.names[rec.Name]) &&
+		(rec.Pos > p.doubt || !p.dirs.holds(rec.Name)) {
+		if err := p.x.opt.Fault("inbox write"); err != nil {
+			return err
+		}
+		if err := p.dirs.write(&b.open, rec.Name, rec.Body, rec.Time); err != nil {
+			return err
+		}
+		f := file{rec.Name, rec.Pos, int64(len(rec.Body)), rec.Expire}
+		b.files, b.names[f.name], b.bytes = append(b.files, f), true, b.bytes+f.size
 	}
-	p.dirty, p.limit = false, min(p.x.opt.Batch, 2*p.limit)
-	p.x.expired.Add(p.late)
+	b.last = rec.Pos
 	return nil
 }
 
-// wanted reports whether a record needs a file. Two records of one batch share a
-// name only where the memory of ids was lost.
-func (p *projector) wanted(rec *journal.Record) bool {
-	if rec.Kind != journal.Deliver {
-		return false
+// deliver makes b visible. It returns the batch after it where one was prepared
+// meanwhile, and settles b where not. Of a batch that ended early for an error
+// all files before that are delivered.
+func (p *projector) deliver(ctx context.Context, b *batch) (next *batch, err error) {
+	if len(b.files) > 0 {
+		if next, err = p.sync(ctx, b); err == nil {
+			err = p.show(b)
+		}
+		if err != nil {
+			if next != nil {
+				next.open.close()
+			}
+			return nil, err
+		}
 	}
-	if !rec.Expire.IsZero() && !rec.Expire.After(time.Now()) {
-		p.late++
-		return false
+	p.pos = b.last
+	p.x.expired.Add(b.late)
+	p.visible.Store(b.last)
+	p.x.announce()
+	if next != nil && next.last > b.last {
+		return next, nil
 	}
-	if p.names[rec.Name] || rec.Pos <= p.doubt && p.dirs.holds(rec.Name) {
-		return false
+	if err := p.settle(); err != nil {
+		return nil, err
 	}
-	p.names[rec.Name] = true
-	return true
+	if next != nil && b.err == nil {
+		b.err = next.err
+	}
+	if b.err == nil {
+		p.limit = min(p.x.opt.Batch, 2*p.limit)
+	}
+	return nil, b.err
 }
 
-// deliver makes the batch visible; last is the position it settles.
-func (p *projector) deliver(last uint64) error {
-	if len(p.batch) > 0 {
-		if err := p.writeFiles(); err != nil {
+// sync makes the files of b durable and prepares the next batch meanwhile.
+func (p *projector) sync(ctx context.Context, b *batch) (next *batch, err error) {
+	if err := p.x.opt.Fault("inbox sync"); err != nil {
+		b.open.close()
+		return nil, err
+	}
+	syncing, end := context.WithCancel(ctx)
+	result := make(chan error)
+	go func(moved bool) {
+		err := p.dirs.sync(&b.open, moved)
+		end()
+		result <- err
+	}(p.moved)
+	if room, _ := p.x.census.room(); room > len(b.files) && b.err == nil && ctx.Err() == nil {
+		next = p.prepare(syncing, b, room-len(b.files))
+	}
+	if err := <-result; err != nil {
+		return next, err
+	}
+	p.moved = false
+	p.advance(p.pos)
+	return next, nil
+}
+
+// show makes the files of b visible.
+func (p *projector) show(b *batch) error {
+	if err := p.x.opt.Fault("inbox intent"); err != nil {
+		return err
+	}
+	if err := p.cp.save(p.pos, b.last, true); err != nil {
+		return err
+	}
+	p.moved = true
+	for i := range b.files {
+		f := &b.files[i]
+		if err := p.x.opt.Fault("inbox rename"); err != nil {
 			return err
 		}
-		if err := p.x.opt.Fault("inbox intent"); err != nil {
+		p.x.census.add(f)
+		placed, err := p.dirs.publish(f.name)
+		if !placed {
+			p.x.census.undo(f)
+		}
+		if err != nil {
 			return err
 		}
-		if err := p.cp.save(p.pos, last, true); err != nil {
-			return err
+		if !placed { // an id beyond the memory of ids, or somebody else's file
+			p.x.opt.Logger.Warn("inbox: a file of that name is pending already and stays", "name", f.name)
 		}
-		for i := range p.batch {
-			if err := p.x.opt.Fault("inbox rename"); err != nil {
-				return err
-			}
-			placed, err := p.dirs.publish(p.batch[i].Name)
-			if err != nil {
-				return err
-			}
-			if !placed { // an id beyond the memory of ids, or somebody else's file
-				p.x.opt.Logger.Warn("inbox: a file of that name is pending already and stays", "name", p.batch[i].Name)
-			}
-			p.pos = p.batch[i].Pos
-			p.x.delivered.Add(1)
-			p.x.pending.Add(1)
-		}
+		p.pos = f.pos
+		p.x.delivered.Add(1)
+	}
+	return nil
+}
+
+// settle makes durable what is visible and says so in the checkpoint.
+func (p *projector) settle() error {
+	if p.moved {
 		if err := p.x.opt.Fault("inbox folder sync"); err != nil {
 			return err
 		}
 		if err := p.dirs.syncPending(); err != nil {
 			return err
 		}
+		p.moved = false
 	}
 	if err := p.x.opt.Fault("inbox checkpoint"); err != nil {
 		return err
 	}
-	if err := p.cp.save(last, 0, false); err != nil {
+	if err := p.cp.save(p.pos, 0, false); err != nil {
 		return err
 	}
-	p.pos = last
-	p.advance(last)
+	p.advance(p.pos)
+	p.x.announce()
 	return p.x.opt.Fault("inbox done")
 }
 
-// advance tells everyone that all records up to pos are settled.
+// advance notes that all records up to pos are settled.
 func (p *projector) advance(pos uint64) {
 	p.settled.Store(pos)
 	p.x.journal.Delivered(pos)
-	p.x.mu.Lock()
-	close(p.x.progress)
-	p.x.progress = make(chan struct{})
-	p.x.mu.Unlock()
-}
-
-// writeFiles makes the batch's files in tmp/, durable.
-func (p *projector) writeFiles() error {
-	each := p.x.opt.NoSyncFS || len(p.batch) <= fewFiles
-	for i := range p.batch {
-		if err := p.x.opt.Fault("inbox write"); err != nil {
-			return err
-		}
-		rec := &p.batch[i]
-		if err := p.dirs.write(rec.Name, rec.Body, rec.Time, each); err != nil {
-			return err
-		}
-	}
-	if err := p.x.opt.Fault("inbox sync"); err != nil {
-		return err
-	}
-	return p.dirs.syncTmp(each)
-}
-
-// settle gets back to a known state after a failed attempt: the folders are
-// there, what is visible is durable, the checkpoint says so without an intent,
-// and tmp/ is empty. The files that are not visible are then made anew, since
-// one whose sync failed must not be trusted.
-func (p *projector) settle() error {
-	problems, err := queue.Prepare(p.x.opt.Dir)
-	if err != nil {
-		return err
-	}
-	for _, text := range problems {
-		p.x.problem(text)
-	}
-	fresh, err := openDirs(p.x.opt.Dir)
-	if err != nil {
-		return err
-	}
-	p.dirs.close()
-	p.dirs = fresh
-	if err := p.dirs.syncPending(); err != nil {
-		return err
-	}
-	if err := p.cp.renew(p.x.opt.Journal.Dir, p.pos); err != nil {
-		return err
-	}
-	if err := p.dirs.clear(eventPrefix); err != nil {
-		return err
-	}
-	p.reader.Close()
-	p.reader = p.x.journal.Reader(p.pos + 1)
-	return nil
 }
 
 func (p *projector) close() error {
@@ -329,53 +287,4 @@ func (p *projector) close() error {
 	p.cp.close()
 	p.dirs.close()
 	return err
-}
-
-// countPending recounts pending/ in the background, so that the limit holds
-// whoever takes files away. It spends a fiftieth of the time on it at most.
-func (x *Inbox) countPending(ctx context.Context) {
-	for {
-		start := time.Now()
-		before := x.delivered.Load()
-		if n, err := countNames(filepath.Join(x.opt.Dir, queue.Pending)); err == nil {
-			x.pending.Store(n + x.delivered.Load() - before)
-		}
-		select {
-		case <-time.After(max(8*x.opt.Retry, 50*time.Since(start))):
-		case <-ctx.Done():
-			return
-		}
-	}
-}
-
-func countNames(dir string) (n int64, err error) {
-	d, err := os.Open(dir)
-	if err != nil {
-		return 0, err
-	}
-	defer d.Close()
-	for {
-		names, err := d.Readdirnames(4096)
-		n += int64(len(names))
-		if errors.Is(err, io.EOF) {
-			return n, nil
-		}
-		if err != nil {
-			return n, err
-		}
-	}
-}
-
-// namesIn lists the names in dir that begin with prefix.
-func namesIn(dir, prefix string) ([]string, error) {
-	d, err := os.Open(dir)
-	if err != nil {
-		return nil, err
-	}
-	defer d.Close()
-	names, err := d.Readdirnames(-1)
-	if err != nil {
-		return nil, err
-	}
-	return slices.DeleteFunc(names, func(n string) bool { return len(n) < len(prefix) || n[:len(prefix)] != prefix }), nil
 }

@@ -1,0 +1,261 @@
+package inbox
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/aurorabot-dev/platform/bridge/inbox/queue"
+)
+
+// census knows how much is in pending/ without listing it: it counts what the
+// projector adds, and hears from inotify what others take and bring back. The
+// folder is listed at the start and when events were missed; where inotify is
+// not to be had, now and then.
+type census struct {
+	x   *Inbox
+	dir string
+
+	mu       sync.Mutex
+	listed   int64 // by the last listing, less the changes by then
+	added    int64 // by the projector
+	came     int64 // files seen to come, by whomever
+	returned int64 // of them, by others
+	taken    int64
+	size     float64   // of all files, in bytes
+	blocked  bool      // see room
+	over     bool      // the soft limit, and it was said
+	expiry   time.Time // no file in pending/ expires before; zero: unknown
+
+	spill chan struct{}
+}
+
+func newCensus(x *Inbox) *census {
+	return &census{x: x, dir: filepath.Join(x.opt.Dir, queue.Pending), spill: make(chan struct{}, 1)}
+}
+
+func (c *census) changes() int64 { return c.added + c.returned - c.taken }
+
+func (c *census) files() int64 { return max(0, c.listed+c.changes()) }
+
+func (c *census) bytes() int64 {
+	if c.files() == 0 {
+		c.size = 0
+	}
+	return int64(c.size)
+}
+
+// mean is the mean size of a file.
+func (c *census) mean() float64 { return c.size / float64(max(1, c.files())) }
+
+// now is how many files there are, and about how many bytes.
+func (c *census) now() (files, bytes int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.files(), c.bytes()
+}
+
+// add counts a file before it is made visible, so that it is counted when inotify tells.
+func (c *census) add(f *file) {
+	c.mu.Lock()
+	c.added++
+	c.size += float64(f.size)
+	if !f.expire.IsZero() && f.expire.Before(c.expiry) {
+		c.expiry = f.expire
+	}
+	soft := c.x.opt.Soft
+	if soft.Do == Spill && soft.exceeded(c.files(), c.bytes()) {
+		poke(c.spill)
+	}
+	c.mu.Unlock()
+}
+
+// undo takes back what add counted.
+func (c *census) undo(f *file) {
+	c.mu.Lock()
+	c.added--
+	c.size -= float64(f.size)
+	c.mu.Unlock()
+}
+
+// note counts what inotify told of.
+func (c *census) note(came, taken int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	mean := c.mean()
+	c.came += came
+	c.taken += taken
+	c.size -= mean * float64(taken)
+	// The projector counts before it renames, so that those not yet heard of are
+	// never taken for files of others.
+	if returned := c.came - c.added; returned > c.returned {
+		c.size += mean * float64(returned-c.returned)
+		c.returned = returned
+		c.expiry = time.Time{}
+	}
+}
+
+// run keeps the count until ctx ends. It spends a fiftieth of the time on
+// listing at most.
+func (c *census) run(ctx context.Context) {
+	for {
+		var took time.Duration
+		if w, err := watchFolder(c.dir); err == nil {
+			took = c.follow(ctx, w)
+			w.close()
+		} else {
+			c.x.opt.Logger.Debug("inbox: pending is counted now and then, as it cannot be watched", "error", err)
+			took, _ = c.list(nil)
+		}
+		select {
+		case <-time.After(max(8*c.x.opt.Retry, 50*took)):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// follow counts once and then listens. It ends when events were missed or the
+// folder is gone, with ctx, and after a while when too much moved for the count.
+func (c *census) follow(ctx context.Context, w *watch) (took time.Duration) {
+	defer context.AfterFunc(ctx, w.close)()
+	c.mu.Lock()
+	c.listed, c.added, c.came, c.returned, c.taken = c.files(), 0, 0, 0, 0
+	c.mu.Unlock()
+	exact := false
+	for try := 0; try < 10 && took < 10*time.Millisecond && !exact; try++ {
+		took, exact = c.list(w)
+	}
+	if !exact { // later again
+		defer time.AfterFunc(max(8*c.x.opt.Retry, 50*took), w.close).Stop()
+	}
+	for {
+		came, taken, err := w.read(true)
+		c.note(came, taken)
+		if err != nil {
+			return took
+		}
+	}
+}
+
+// list counts the files of the folder. It is not exact when much moved meanwhile.
+func (c *census) list(w *watch) (took time.Duration, exact bool) {
+	start := time.Now()
+	before := c.drain(w)
+	var n, sampled int64
+	var size float64
+	err := eachName(c.dir, func(name string) {
+		if !strings.HasPrefix(name, eventPrefix) {
+			return
+		}
+		if n++; n < 100 || n%64 == 0 {
+			if info, err := os.Lstat(filepath.Join(c.dir, name)); err == nil {
+				sampled++
+				size += float64(info.Size())
+			}
+		}
+	})
+	after := c.drain(w)
+	if err != nil {
+		return time.Since(start), false
+	}
+	c.mu.Lock()
+	c.listed = n - after
+	c.size = size / float64(max(1, sampled)) * float64(n)
+	c.mu.Unlock()
+	moved := max(after-before, before-after)
+	return time.Since(start), moved <= n/50
+}
+
+// drain notes what inotify told of by now, and returns the changes so far.
+func (c *census) drain(w *watch) int64 {
+	if w != nil {
+		came, taken, _ := w.read(false) // an error comes again
+		c.note(came, taken)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.changes()
+}
+
+// watch hears of the files that come to a folder and go from it.
+type watch struct {
+	f   *os.File
+	buf [64 << 10]byte
+}
+
+var errMissed = errors.New("events of the folder were missed")
+
+func watchFolder(dir string) (*watch, error) {
+	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
+	if err != nil {
+		return nil, os.NewSyscallError("inotify_init1", err)
+	}
+	w := &watch{f: os.NewFile(uintptr(fd), "inotify")}
+	const mask = unix.IN_CREATE | unix.IN_MOVED_TO | unix.IN_DELETE | unix.IN_MOVED_FROM | unix.IN_MOVE_SELF | unix.IN_ONLYDIR
+	if _, err := unix.InotifyAddWatch(fd, dir, mask); err != nil {
+		w.f.Close()
+		return nil, os.NewSyscallError("inotify_add_watch", err)
+	}
+	return w, nil
+}
+
+func (w *watch) close() { w.f.Close() }
+
+// read returns what happened since the last call; with wait it waits for something.
+func (w *watch) read(wait bool) (came, taken int64, err error) {
+	conn, err := w.f.SyscallConn()
+	if err != nil {
+		return 0, 0, err
+	}
+	for more := true; more && err == nil; {
+		n := 0
+		var failed error
+		err = conn.Read(func(fd uintptr) bool {
+			n, failed = unix.Read(int(fd), w.buf[:])
+			return failed != unix.EAGAIN || !wait
+		})
+		if err == nil && failed != nil && failed != unix.EAGAIN && failed != unix.EINTR {
+			err = failed
+		}
+		in, out, lost := parseEvents(w.buf[:max(0, n)])
+		came, taken = came+in, taken+out
+		if lost {
+			err = errMissed
+		}
+		more = n > len(w.buf)/2
+	}
+	return came, taken, err
+}
+
+// parseEvents counts the events of inotify in b; lost says that the count cannot
+// go on from here.
+func parseEvents(b []byte) (came, taken int64, lost bool) {
+	for len(b) >= unix.SizeofInotifyEvent {
+		mask := binary.NativeEndian.Uint32(b[4:])
+		end := unix.SizeofInotifyEvent + int(binary.NativeEndian.Uint32(b[12:]))
+		if end > len(b) {
+			return came, taken, true
+		}
+		name := b[unix.SizeofInotifyEvent:end]
+		b = b[end:]
+		switch {
+		case mask&(unix.IN_Q_OVERFLOW|unix.IN_IGNORED|unix.IN_MOVE_SELF|unix.IN_UNMOUNT) != 0:
+			lost = true
+		case !bytes.HasPrefix(name, []byte(eventPrefix)):
+		case mask&(unix.IN_CREATE|unix.IN_MOVED_TO) != 0:
+			came++
+		default:
+			taken++
+		}
+	}
+	return came, taken, lost
+}

@@ -1,0 +1,125 @@
+package inbox
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/aurorabot-dev/platform/bridge/inbox/queue"
+	"github.com/aurorabot-dev/platform/bridge/journal"
+)
+
+// recoverProjection completes what the last process left. tmpGone says that
+// tmp/ was not there, so that it cannot tell what was visible.
+func recoverProjection(x *Inbox, tmpGone bool) (_ *projector, err error) {
+	p := &projector{x: x, limit: x.opt.Batch}
+	p.cp.syncs = &x.syncs
+	dir := x.opt.Journal.Dir
+	cp, turn, err := readCheckpoint(dir)
+	if err != nil {
+		return nil, err
+	}
+	p.cp.turn = turn
+	if p.dirs, err = openDirs(x.opt.Dir, &x.syncs); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			p.dirs.close()
+			p.cp.close()
+		}
+	}()
+	p.settled.Store(cp.Projected)
+	end, _ := x.journal.End()
+	switch {
+	case turn == 0 && end > 0:
+		x.problem("the checkpoint of the journal is missing: events that are in no folder are delivered, perhaps again")
+		p.doubt = end
+	case cp.Projected > end:
+		x.problem(fmt.Sprintf("the journal ends at %d, but files were made up to %d: parts of it are gone", end, cp.Projected))
+		p.settled.Store(end)
+	case cp.Intent > cp.Projected && tmpGone:
+		x.problem("the folder tmp was removed: events that are in no folder are delivered, perhaps again")
+		p.doubt = cp.Intent
+	case cp.Intent > cp.Projected:
+		if err := p.finish(min(cp.Intent, end)); err != nil {
+			return nil, err
+		}
+		x.opt.Logger.Info("inbox: completed what the last process left", "to", p.settled.Load(), "restarted", cp.Boot != bootID())
+	}
+	if err := p.dirs.clear(""); err != nil {
+		return nil, err
+	}
+	p.pos = p.settled.Load()
+	p.visible.Store(p.pos)
+	if err := p.cp.replace(dir, p.pos); err != nil {
+		return nil, err
+	}
+	x.journal.Delivered(p.pos)
+	p.reader = x.journal.Reader(p.pos + 1)
+	return p, nil
+}
+
+// finish renames the files of an intent that are still in tmp/. Those that are
+// not there have been visible.
+func (p *projector) finish(intent uint64) error {
+	r := p.x.journal.Reader(p.settled.Load() + 1)
+	defer r.Close()
+	for {
+		rec, err := r.Next()
+		if errors.Is(err, io.EOF) || err == nil && rec.Pos > intent {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		if rec.Kind != journal.Deliver {
+			continue
+		}
+		if _, err := p.dirs.publish(rec.Name); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+	}
+	if err := p.dirs.syncPending(); err != nil {
+		return err
+	}
+	p.settled.Store(intent)
+	return nil
+}
+
+// reset gets back to a known state after a failed attempt: the folders are
+// there, what is visible is durable, the checkpoint says so without an intent,
+// and tmp/ is empty. The files that are not visible are then made anew, since
+// one whose sync failed must not be trusted.
+func (p *projector) reset() error {
+	problems, err := queue.Prepare(p.x.opt.Dir)
+	if err != nil {
+		return err
+	}
+	for _, text := range problems {
+		p.x.problem(text)
+	}
+	fresh, err := openDirs(p.x.opt.Dir, &p.x.syncs)
+	if err != nil {
+		return err
+	}
+	p.dirs.close()
+	p.dirs = fresh
+	if err := p.dirs.syncPending(); err != nil {
+		return err
+	}
+	if err := p.cp.renew(p.x.opt.Journal.Dir, p.pos); err != nil {
+		return err
+	}
+	if err := p.dirs.clear(eventPrefix); err != nil {
+		return err
+	}
+	p.reader.Close()
+	p.reader = p.x.journal.Reader(p.pos + 1)
+	p.moved, p.dirty = false, false
+	p.visible.Store(p.pos)
+	p.advance(p.pos)
+	p.x.announce()
+	return nil
+}
