@@ -1,0 +1,447 @@
+//go:build bench
+
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/aurorabot-dev/platform/amp"
+	"github.com/aurorabot-dev/platform/bridge/bus"
+	"github.com/aurorabot-dev/platform/bridge/inbox"
+	"github.com/aurorabot-dev/platform/bridge/inbox/queue"
+	"github.com/aurorabot-dev/platform/bridge/journal"
+)
+
+// The figures of the bus, beside what the same disk does in the same minute:
+//
+//	N   files written to tmp/ and renamed without overwriting, no sync
+//	F   the same with the file and the folder synced for each event
+//	R2  a log alone: preallocated, appended to and synced for all who wait
+//
+// The baselines are given encoded events; the bus is given envelopes.
+const (
+	producers = 64
+	window    = 8 // events of one producer on their way at once where visibility counts
+	busRounds = 9
+)
+
+// disk is a folder on an ext4 of its own where the test may mount one: the
+// machine's file system may be of another kind, and shared with others.
+func disk(t *testing.T, megabytes int) string {
+	if os.Geteuid() != 0 {
+		t.Log("not root: measured on TMPDIR, whatever file system that is")
+		return t.TempDir()
+	}
+	dir := t.TempDir()
+	image, mount := filepath.Join(dir, "image"), filepath.Join(dir, "mount")
+	if err := os.Mkdir(mount, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, argv := range [][]string{
+		{"fallocate", "-l", fmt.Sprint(megabytes, "M"), image},
+		{"mkfs.ext4", "-q", "-F", "-N", "2000000", image},
+		{"mount", "-o", "loop,noatime", image, mount},
+	} {
+		if out, err := exec.Command(argv[0], argv[1:]...).CombinedOutput(); err != nil {
+			t.Logf("%s: %v %s: measured on TMPDIR, whatever file system that is", argv[0], err, out)
+			return dir
+		}
+	}
+	t.Cleanup(func() {
+		if out, err := exec.Command("umount", mount).CombinedOutput(); err != nil {
+			t.Errorf("umount %s: %v %s", mount, err, out)
+		}
+	})
+	return mount
+}
+
+// sizes are of the data of events, in turn.
+var sizes = []int{500, 1000, 1000, 2000, 500, 1000, 4000, 1000}
+
+func event(i int) *amp.Envelope {
+	data, _ := json.Marshal(map[string]string{"text": strings.Repeat("word ", sizes[i%len(sizes)]/5)})
+	return &amp.Envelope{
+		Header:  amp.Header{Protocol: amp.Protocol, Method: amp.MethodEvent, Timestamp: amp.Now(), Source: amp.Source{App: fmt.Sprint("app", i%producers)}},
+		Payload: amp.Payload{Type: "bench.event", Summary: "an event", Data: data},
+	}
+}
+
+// events makes n events outside of what is measured, and their encoded form.
+func events(t *testing.T, n int) (all []*amp.Envelope, raw [][]byte) {
+	for i := range n {
+		e := event(i)
+		all = append(all, e)
+		known := *e
+		known.Header.MessageID, known.Header.Seq = amp.NewID(), uint64(i)
+		b, err := known.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		raw = append(raw, b)
+	}
+	return all, raw
+}
+
+// each runs op for 0 to n-1 in a number of goroutines and returns how often
+// per second, and how long each took, sorted.
+func each(t *testing.T, goroutines, n int, op func(i int) error) (perSecond float64, took []time.Duration) {
+	took = make([]time.Duration, n)
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	begun := time.Now()
+	for range goroutines {
+		wg.Go(func() {
+			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
+				t0 := time.Now()
+				if err := op(i); err != nil {
+					t.Error(err)
+					return
+				}
+				took[i] = time.Since(t0)
+			}
+		})
+	}
+	wg.Wait()
+	perSecond = float64(n) / time.Since(begun).Seconds()
+	if t.Failed() {
+		t.FailNow()
+	}
+	slices.Sort(took)
+	return perSecond, took
+}
+
+// plainFiles is N, and F with sync.
+type plainFiles struct {
+	tmp, pending string
+	n            atomic.Int64
+}
+
+func newPlainFiles(t *testing.T, dir string) *plainFiles {
+	p := &plainFiles{tmp: filepath.Join(dir, "tmp"), pending: filepath.Join(dir, "pending")}
+	for _, d := range []string{p.tmp, p.pending} {
+		if err := os.MkdirAll(d, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return p
+}
+
+func (p *plainFiles) put(raw []byte, sync bool) error {
+	name := fmt.Sprintf("event_bench.event_%d.json", p.n.Add(1))
+	tmp := filepath.Join(p.tmp, name)
+	f, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	if _, err := f.Write(raw); err != nil {
+		return err
+	}
+	if sync {
+		if err := f.Sync(); err != nil {
+			return err
+		}
+	}
+	if err := f.Close(); err != nil {
+		return err
+	}
+	if err := unix.Renameat2(unix.AT_FDCWD, tmp, unix.AT_FDCWD, filepath.Join(p.pending, name), unix.RENAME_NOREPLACE); err != nil || !sync {
+		return err
+	}
+	return journal.SyncDir(p.pending)
+}
+
+// bareLog is R2. The committer yields before it syncs, so that all who can
+// append do.
+type bareLog struct {
+	f    *os.File
+	off  int64
+	mu   sync.Mutex
+	buf  []byte
+	done chan struct{}
+	kick chan struct{}
+	end  sync.WaitGroup
+}
+
+func newBareLog(t *testing.T, dir string, size int) *bareLog {
+	f, err := os.Create(filepath.Join(dir, "log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Write(make([]byte, size)); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Sync(); err != nil {
+		t.Fatal(err)
+	}
+	l := &bareLog{f: f, done: make(chan struct{}), kick: make(chan struct{}, 1)}
+	l.end.Go(func() {
+		for range l.kick {
+			runtime.Gosched()
+			l.mu.Lock()
+			buf, done := l.buf, l.done
+			l.buf, l.done = nil, make(chan struct{})
+			l.mu.Unlock()
+			if _, err := f.WriteAt(buf, l.off); err != nil {
+				t.Error(err)
+			}
+			if err := unix.Fdatasync(int(f.Fd())); err != nil {
+				t.Error(err)
+			}
+			l.off += int64(len(buf))
+			close(done)
+		}
+	})
+	return l
+}
+
+func (l *bareLog) append(raw []byte) error {
+	l.mu.Lock()
+	l.buf = append(l.buf, raw...)
+	done := l.done
+	l.mu.Unlock()
+	select {
+	case l.kick <- struct{}{}:
+	default:
+	}
+	<-done
+	return nil
+}
+
+func (l *bareLog) close() {
+	close(l.kick)
+	l.end.Wait()
+	l.f.Close()
+}
+
+func openInbox(t *testing.T, dir string) *inbox.Inbox {
+	x, err := inbox.Open(inbox.Options{Dir: filepath.Join(dir, "inbox"), Journal: journal.Options{Dir: filepath.Join(dir, "journal")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { x.Close() })
+	return x
+}
+
+func publish(x *inbox.Inbox, e *amp.Envelope) error {
+	e.Header.MessageID = ""
+	_, err := x.Publish(context.Background(), bus.Item{Envelope: e})
+	return err
+}
+
+func flush(t *testing.T, x *inbox.Inbox) {
+	if err := x.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// rest lets the disk come to rest, so that no measurement pays for the one before.
+func rest(dir string) {
+	if d, err := os.Open(dir); err == nil {
+		unix.Syncfs(int(d.Fd()))
+		d.Close()
+	}
+}
+
+func median(v []float64) float64 {
+	v = slices.Sorted(slices.Values(v))
+	return v[len(v)/2]
+}
+
+func perSecond(v []float64) string { return fmt.Sprintf("%.0f/s", median(v)) }
+
+func milliseconds(v []float64) string { return fmt.Sprintf("%.2f ms", median(v)) }
+
+func ratios(a, b []float64) string {
+	r := make([]float64, len(a))
+	for i := range a {
+		r[i] = a[i] / b[i]
+	}
+	return fmt.Sprintf("%.2f", median(r))
+}
+
+func TestBus(t *testing.T) {
+	const n = 6000
+	dir := disk(t, 3000)
+	x := openInbox(t, dir)
+	all, raw := events(t, n)
+	var steady, p50, p99, syncs, plain, synced, syncedOne, burst, bare, ackOne []float64
+	for round := range busRounds {
+		files := newPlainFiles(t, filepath.Join(dir, fmt.Sprint("plain", round)))
+		log := newBareLog(t, dir, 24<<20)
+		for _, step := range []func(){
+			func() {
+				rate, _ := each(t, producers, n, func(i int) error { return files.put(raw[i], false) })
+				plain = append(plain, rate)
+			},
+			func() {
+				rate, _ := each(t, producers, n/4, func(i int) error { return files.put(raw[i], true) })
+				synced = append(synced, rate)
+			},
+			func() {
+				rate, _ := each(t, producers, n, func(i int) error { return log.append(raw[i]) })
+				bare = append(bare, rate)
+			},
+			func() {
+				rate, _ := each(t, producers, n, func(i int) error { return publish(x, all[i]) })
+				burst = append(burst, rate)
+				flush(t, x)
+			},
+			func() {
+				before := x.Counters().Syncs
+				rate, took := each(t, producers*window, n, func(i int) error {
+					if err := publish(x, all[i]); err != nil {
+						return err
+					}
+					return x.Flush(context.Background())
+				})
+				steady = append(steady, rate)
+				p50 = append(p50, float64(took[n/2])/1e6)
+				p99 = append(p99, float64(took[n*99/100])/1e6)
+				syncs = append(syncs, float64(x.Counters().Syncs-before)/n)
+			},
+			func() {
+				_, took := each(t, 1, 200, func(i int) error { return files.put(raw[i], true) })
+				syncedOne = append(syncedOne, float64(took[100])/1e6)
+			},
+			func() {
+				_, took := each(t, 1, 200, func(i int) error { return publish(x, all[i]) })
+				ackOne = append(ackOne, float64(took[100])/1e6)
+				flush(t, x)
+			},
+		} {
+			rest(dir)
+			step()
+		}
+		log.close()
+		for _, done := range []string{files.pending, filepath.Join(dir, "inbox", queue.Pending)} { // the Brain
+			names, err := os.ReadDir(done)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, name := range names {
+				os.Remove(filepath.Join(done, name.Name()))
+			}
+		}
+	}
+	what := fmt.Sprintf("durable and visible, %d producers; ", producers)
+	rows = append(rows,
+		row{what + "N, files renamed without sync", perSecond(steady), perSecond(plain), ratios(steady, plain), ">= 0.45"},
+		row{what + "F, file and folder synced each", perSecond(steady), perSecond(synced), ratios(steady, synced), ">= 2.5"},
+		row{fmt.Sprintf("visible after, %d events on their way, p50", producers*window), milliseconds(p50), "", "", ""},
+		row{fmt.Sprintf("visible after, %d events on their way, p99", producers*window), milliseconds(p99), "", "", "< 100 ms"},
+		row{"sync calls per event, all of them", fmt.Sprintf("%.3f", median(syncs)), "", "", "<= 0.1"},
+		row{fmt.Sprintf("acknowledged in a burst, %d producers; R2, a log alone", producers), perSecond(burst), perSecond(bare), ratios(burst, bare), ">= 0.45"},
+		row{"acknowledged, one producer, p50; F", milliseconds(ackOne), milliseconds(syncedOne), ratios(ackOne, syncedOne), "<= 0.5"},
+	)
+}
+
+// many is how many pending files and ids there are: a tenth of a million, times AURORA_LONG.
+func many() int {
+	if f, err := strconv.Atoi(os.Getenv("AURORA_LONG")); err == nil && f > 0 {
+		return min(f*100_000, 1_000_000)
+	}
+	return 100_000
+}
+
+func TestBusWithManyFilesPending(t *testing.T) {
+	const n = 4000
+	dir := disk(t, 8000)
+	full, empty := filepath.Join(dir, "full"), filepath.Join(dir, "empty")
+	if _, err := queue.Prepare(filepath.Join(full, "inbox")); err != nil {
+		t.Fatal(err)
+	}
+	pending, err := os.OpenRoot(filepath.Join(full, "inbox", queue.Pending))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range many() {
+		if err := pending.WriteFile(amp.FileName("bench.event", amp.NewID()), []byte("{}"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	pending.Close()
+	rest(dir)
+	x, y := openInbox(t, full), openInbox(t, empty)
+	for x.Counters().Pending < int64(many()) { // counted in the background
+		time.Sleep(time.Millisecond)
+	}
+	all, _ := events(t, n)
+	rate := func(x *inbox.Inbox) float64 {
+		rest(dir)
+		rate, _ := each(t, producers*window, n, func(i int) error {
+			if err := publish(x, all[i]); err != nil {
+				return err
+			}
+			return x.Flush(context.Background())
+		})
+		return rate
+	}
+	var a, b []float64
+	for range busRounds {
+		a, b = append(a, rate(x)), append(b, rate(y))
+	}
+	rows = append(rows, row{fmt.Sprintf("durable and visible with %d files pending; with none", many()), perSecond(a), perSecond(b), ratios(a, b), ">= 0.8"})
+}
+
+func TestBusWithAMillionIDs(t *testing.T) {
+	const ids = 1_000_000
+	dir := disk(t, 3000)
+	fill := func() {
+		j, err := journal.Open(journal.Options{Dir: filepath.Join(dir, "journal")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer j.Close()
+		var last uint64
+		for i := range ids {
+			if err := j.Append(t.Context(), func(q journal.Queue) (err error) {
+				last, err = q.Add(journal.Record{Kind: journal.RecordOnly, Source: fmt.Sprint("app", i%producers), Key: journal.KeyOf(fmt.Sprint(i))})
+				return err
+			}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := j.Wait(t.Context(), last); err != nil {
+			t.Fatal(err)
+		}
+	}
+	fill()
+	x := openInbox(t, dir) // makes what summaries are missing
+	flush(t, x)
+	x.Close()
+	var load, grown []float64
+	for range 5 {
+		var before, after runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&before)
+		begun := time.Now()
+		x := openInbox(t, dir)
+		load = append(load, time.Since(begun).Seconds())
+		runtime.GC()
+		runtime.ReadMemStats(&after)
+		grown = append(grown, float64(after.HeapAlloc-before.HeapAlloc)/1e6)
+		if c := x.Counters(); c.IDs != ids {
+			t.Fatalf("%d ids remembered", c.IDs)
+		}
+		x.Close()
+	}
+	rows = append(rows,
+		row{"start with 1,000,000 ids", fmt.Sprintf("%.2f s", median(load)), "", "", "< 1 s"},
+		row{"memory with 1,000,000 ids", fmt.Sprintf("%.0f MB", median(grown)), "", "", "< 64 MB"},
+	)
+}
