@@ -19,6 +19,7 @@ run: build ## build, then run the platform with the three apps
 
 build: ## build the platform and the apps into bin/
 	@mkdir -p $(BIN)
+	@test -x $(BIN)/platform || echo "building; the first time takes a minute"
 	@$(GO) build -o $(BIN)/platform ./cmd/platform
 	@for app in weather clock diary; do $(GO) build -o $(BIN)/aurora-$$app ./apps/$$app || exit 1; done
 

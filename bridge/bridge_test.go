@@ -128,6 +128,20 @@ func TestRoutesFollowTypeAndPrefixAndTheOperator(t *testing.T) {
 	}
 }
 
+func TestALogMessageReachesTheBrainFromWarningOn(t *testing.T) {
+	log := func(level string) signal.Signal {
+		return signal.Signal{Kind: signal.Notification, Server: "s", Method: "notifications/message",
+			Params: json.RawMessage(`{"level":"` + level + `","logger":"db","data":"slow query"}`)}
+	}
+	m := through(t, Options{}, log("info"), log("warning"))
+	if m.items[0].Route != bus.Journal || m.items[1].Route != bus.Inbox {
+		t.Errorf("routes %v, %v", m.items[0].Route, m.items[1].Route)
+	}
+	if got := m.items[1].Envelope.Payload.Summary; got != "warning db: slow query" {
+		t.Errorf("the summary is %q", got)
+	}
+}
+
 func TestAPermissionThatNobodyIsAskedForIsOnlyRecorded(t *testing.T) {
 	ask := signal.Signal{Kind: signal.PermissionRequested, Server: "s", Data: &signal.Step{Decision: "ask"}}
 	allow := signal.Signal{Kind: signal.PermissionRequested, Server: "s", Data: &signal.Step{Decision: "allow"}}

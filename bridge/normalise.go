@@ -66,6 +66,9 @@ func (b *Bridge) route(env *amp.Envelope, data any) bus.Route {
 			return r
 		}
 	}
+	if typ == logType && !urgent(env.Payload.Data) {
+		return bus.Journal
+	}
 	if step, ok := data.(*signal.Step); journalOnly[typ] || ok && step.Decision != "ask" && typ == string(signal.PermissionRequested) {
 		return bus.Journal
 	}
@@ -91,6 +94,9 @@ func (b *Bridge) normalise(s *signal.Signal) (env *amp.Envelope, id string, err 
 	case signal.AppEvent:
 		return b.appEvent(s)
 	case signal.Notification:
+		if s.Method == logMethod {
+			return b.envelope(s, method, logType, logSummary(s), notification{s.Method, rawJSON(s.Params)}), "", nil
+		}
 		typ := "mcp.notification." + typeOf(s.Method)
 		summary := s.Summary
 		if summary == "" {
@@ -99,6 +105,46 @@ func (b *Bridge) normalise(s *signal.Signal) (env *amp.Envelope, id string, err 
 		return b.envelope(s, method, typ, summary, notification{s.Method, rawJSON(s.Params)}), "", nil
 	}
 	return b.envelope(s, method, string(s.Kind), s.Summary, s.Data), "", nil
+}
+
+// Log messages of servers (specification 2025-11-25, server/utilities/logging).
+const (
+	logMethod = "notifications/message"
+	logType   = "mcp.notification.message"
+)
+
+// logLine is what is read of a log message.
+type logLine struct {
+	Level  string          `json:"level"`
+	Logger string          `json:"logger"`
+	Data   json.RawMessage `json:"data"`
+}
+
+// logSummary is a log message as one line.
+func logSummary(s *signal.Signal) string {
+	var l logLine
+	if err := json.Unmarshal(s.Params, &l); err != nil {
+		return s.Method + " from " + s.Server
+	}
+	var text string
+	if json.Unmarshal(l.Data, &text) != nil {
+		text = string(l.Data)
+	}
+	return strings.TrimSpace(l.Level + " " + l.Logger + ": " + text)
+}
+
+// urgent reports whether a log message is a warning or worse: the others are
+// for whoever reads the journal.
+func urgent(data json.RawMessage) bool {
+	var n struct{ Params logLine }
+	if err := json.Unmarshal(data, &n); err != nil {
+		return false
+	}
+	switch n.Params.Level {
+	case "warning", "error", "critical", "alert", "emergency":
+		return true
+	}
+	return false
 }
 
 // notification is the data of mcp.notification.* envelopes.

@@ -14,16 +14,10 @@ import (
 )
 
 func (c *cli) approvalsCommand() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "approvals",
-		Short: "Answer the calls that wait for a person",
-		Long: `Some calls need a person's approval: those of tools whose risk nobody has stated,
+	return group("approvals", "Answer the calls that wait for a person", `Some calls need a person's approval: those of tools whose risk nobody has stated,
 those of high risk, and those of tools that changed. An approval is good for one
 server, one tool and one set of arguments.`,
-		Args: args(cobra.NoArgs),
-	}
-	cmd.AddCommand(c.approvalsList(), c.approvalsShow(), c.approvalsApprove(), c.approvalsDeny())
-	return cmd
+		c.approvalsList(), c.approvalsShow(), c.approvalsApprove(), c.approvalsDeny())
 }
 
 func (c *cli) approvalsList() *cobra.Command {

@@ -57,6 +57,9 @@ is 1 when the call or the tool failed.`,
 				}
 				req.Arguments = raw
 			}
+			if timeout < 0 {
+				return &usageError{fmt.Errorf("--timeout %s is in the past", timeout), cmd}
+			}
 			client, err := c.dial()
 			if err != nil {
 				return err

@@ -19,15 +19,9 @@ import (
 )
 
 func (c *cli) inboxCommand() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "inbox",
-		Short: "Look at the event files that wait for the Brain",
-		Long: `Look at the inbox in DATA/kernel/inbox. These verbs work on the folder alone and
+	return group("inbox", "Look at the event files that wait for the Brain", `Look at the inbox in DATA/kernel/inbox. These verbs work on the folder alone and
 need no running platform. None of them takes an event from the Brain.`,
-		Args: args(cobra.NoArgs),
-	}
-	cmd.AddCommand(c.inboxList(), c.inboxShow(), c.inboxFollow(), c.inboxStats(), c.inboxVerify(), c.inboxReplay(), c.inboxPrune())
-	return cmd
+		c.inboxList(), c.inboxShow(), c.inboxFollow(), c.inboxStats(), c.inboxVerify(), c.inboxReplay(), c.inboxPrune())
 }
 
 // queue is the inbox of the data folder, which must be there.
@@ -283,7 +277,7 @@ func (c *cli) inboxFollow() *cobra.Command {
 				return err
 			}
 			if c.json {
-				if err := json.NewEncoder(c.out.Writer).Encode(asEvent(it)); err != nil {
+				if err := json.NewEncoder(c.out).Encode(asEvent(it)); err != nil {
 					return err
 				}
 				continue

@@ -44,16 +44,10 @@ func (c *cli) policyCommand() *cobra.Command {
 }
 
 func (c *cli) catalogCommand() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "catalog",
-		Short: "Review what servers say of their tools",
-		Long: `What a server says of its tools goes to a model, so it is scanned for what could
+	return group("catalog", "Review what servers say of their tools", `What a server says of its tools goes to a model, so it is scanned for what could
 mislead one, and what was approved is pinned by its hash. A tool that is new or is
 no longer what was approved asks again before it runs.`,
-		Args: args(cobra.NoArgs),
-	}
-	cmd.AddCommand(c.catalogReview(), c.catalogDiff(), c.catalogApprove())
-	return cmd
+		c.catalogReview(), c.catalogDiff(), c.catalogApprove())
 }
 
 func (c *cli) catalogReview() *cobra.Command {

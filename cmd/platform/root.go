@@ -9,6 +9,7 @@ import (
 	"os"
 	"strings"
 
+	"github.com/hashicorp/go-multierror"
 	"github.com/spf13/cobra"
 
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/console"
@@ -43,6 +44,9 @@ func execute(ctx context.Context, args []string, in io.Reader, out, errOut io.Wr
 	root.SetOut(out)
 	root.SetErr(errOut)
 	err := root.ExecuteContext(ctx)
+	if e := c.out.Err(); err == nil && e != nil {
+		err = fmt.Errorf("writing the output: %w", e)
+	}
 	return c.report(ctx, err)
 }
 
@@ -55,6 +59,7 @@ carries every call through one gate, and writes what happens as event files into
 DATA/kernel/inbox/pending/ for a Brain to read.
 
 Start it with "platform run"; the other verbs talk to the running platform.`,
+		Version:       daemon.BuildVersion().Version,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
@@ -132,7 +137,7 @@ func (c *cli) report(ctx context.Context, err error) int {
 		if usage.cmd != nil {
 			path = usage.cmd.CommandPath()
 		}
-		c.complain(err.Error(), fmt.Sprintf("%s --help", path))
+		c.complain(plain(err), fmt.Sprintf("%s --help", path))
 		return exitUsage
 	case isUnknownCommand(err):
 		c.complain(strings.SplitN(err.Error(), "\n", 2)[0], "platform --help")
@@ -159,8 +164,21 @@ func (c *cli) report(ctx context.Context, err error) int {
 		}
 		return exitFailed
 	}
-	c.complain(err.Error(), "")
+	c.complain(plain(err), "")
 	return exitFailed
+}
+
+// plain is an error's text, one line for each of several errors.
+func plain(err error) string {
+	var many *multierror.Error
+	if !errors.As(err, &many) {
+		return err.Error()
+	}
+	lines := make([]string, len(many.Errors))
+	for i, e := range many.Errors {
+		lines[i] = e.Error()
+	}
+	return strings.Join(lines, "\n")
 }
 
 func (c *cli) complain(message, hint string) {
@@ -194,6 +212,17 @@ func args(check cobra.PositionalArgs) cobra.PositionalArgs {
 		}
 		return nil
 	}
+}
+
+// group makes a verb of several, which by itself only shows its help.
+func group(use, short, long string, verbs ...*cobra.Command) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: use, Short: short, Long: long,
+		Args: args(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(verbs...)
+	return cmd
 }
 
 // jsonFlag gives a verb --json.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -49,7 +48,7 @@ again.`,
 	f.StringVar(&config, "config", "", "configuration file (default platform.yaml, if there is one)")
 	f.StringArrayVar(&dirs, "manifests", nil, "folder or file with manifests; may be repeated")
 	f.StringVar(&o.Log.Format, "log-format", o.Log.Format, "text or json")
-	f.StringVar(&o.Log.Level, "log-level", o.Log.Level, "debug, info, warn or error (on a terminal: warn)")
+	f.StringVar(&o.Log.Level, "log-level", o.Log.Level, "debug, info, warn or error (on a terminal: error)")
 	return cmd
 }
 
@@ -90,7 +89,7 @@ func (c *cli) run(ctx context.Context, o daemon.Options, levelGiven bool) error 
 	hooks := daemon.Hooks{}
 	if c.out.Terminal() {
 		if !levelGiven {
-			o.Log.Level = "warn" // the screen shows what info would say
+			o.Log.Level = "error" // the screen shows the rest
 		}
 		hooks = daemon.Hooks{Up: s.up, Settled: s.settled, Signal: s.signal}
 		var stop context.CancelFunc
@@ -147,7 +146,7 @@ func (s *screen) signal(sig observed.Signal) {
 		}
 		s.row("✓", console.Green, sig.Server, fmt.Sprintf("ready in %s, %d tools", console.Millis(took), tools))
 	case observed.ServerCrashed, observed.ServerPermanentlyFailed:
-		s.row("✗", console.Red, sig.Server, sig.Summary)
+		s.row("✗", console.Red, sig.Server, strings.TrimPrefix(sig.Summary, sig.Server+" "))
 	case observed.ServerRestarting, observed.ServerStopping:
 		s.row("…", console.Yellow, sig.Server, sig.Summary)
 	case observed.ServerStopped:
@@ -157,17 +156,21 @@ func (s *screen) signal(sig observed.Signal) {
 	case observed.Notification:
 		s.row("✉", console.Cyan, sig.Server, sig.Method)
 	case observed.AppEvent:
-		s.row("✉", console.Cyan, sig.Server, eventLine(sig.Params))
+		s.event(sig)
 	}
 }
 
-// eventLine is what an app's event says of itself, in either of its forms.
-func eventLine(params json.RawMessage) string {
-	event, err := amp.ParseEvent(params)
-	if err != nil {
-		return "an event that is none: " + err.Error()
+// event writes a line for an app's event, in either of its forms.
+func (s *screen) event(sig observed.Signal) {
+	event, err := amp.ParseEvent(sig.Params)
+	switch {
+	case err != nil:
+		s.row("✗", console.Red, sig.Server, "an event that is none: "+strings.ReplaceAll(plain(err), "\n", "; "))
+	case amp.Reserved(event.Type):
+		s.row("✗", console.Red, sig.Server, "an event that poses as the platform's: "+event.Type)
+	default:
+		s.row("✉", console.Cyan, sig.Server, strings.TrimSuffix(event.Type+": "+event.Summary, ": "))
 	}
-	return strings.TrimSuffix(event.Type+": "+event.Summary, ": ")
 }
 
 func (s *screen) row(mark string, style console.Style, server, text string) {

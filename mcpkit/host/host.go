@@ -19,6 +19,7 @@ import (
 	"slices"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/aurorabot-dev/platform/mcpkit/catalog"
 	"github.com/aurorabot-dev/platform/mcpkit/client"
@@ -330,6 +331,8 @@ func arguments(raw json.RawMessage) (json.RawMessage, error) {
 		return json.RawMessage("{}"), nil
 	case kind != '{' || !json.Valid(raw):
 		return nil, fault.New(fault.InvalidArguments, "the arguments must be one JSON object")
+	case !utf8.Valid(raw): // which json.Valid lets pass, and strict servers die of
+		return nil, fault.New(fault.InvalidArguments, "the arguments are not valid UTF-8")
 	}
 	return raw, nil
 }

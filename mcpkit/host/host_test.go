@@ -152,6 +152,7 @@ func TestACallThatIsRefusedIsNeverSent(t *testing.T) {
 		{"a.echo", `{"message":7}`, fault.InvalidArguments, []signal.Kind{signal.ToolFailed}},
 		{"a.echo", `[1]`, fault.InvalidArguments, []signal.Kind{signal.ToolFailed}},
 		{"a.echo", `{"message":`, fault.InvalidArguments, []signal.Kind{signal.ToolFailed}},
+		{"a.echo", "{\"message\":\"\xff\xfe\"}", fault.InvalidArguments, []signal.Kind{signal.ToolFailed}},
 	} {
 		_, err := h.Call(t.Context(), host.Call{Name: c.name, Arguments: json.RawMessage(c.args)})
 		var f *fault.Error

@@ -140,6 +140,9 @@ func Keep(before, now []*Manifest, err error) []*Manifest {
 
 // spoiledBy reports whether the fault may be why m is no longer loaded.
 func (m *Manifest) spoiledBy(f *Fault) bool {
+	if f.Line == 0 && strings.HasPrefix(m.Path, strings.TrimSuffix(f.File, "/")+"/") {
+		return true // its whole folder cannot be read
+	}
 	if f.File != m.Path {
 		return false
 	}

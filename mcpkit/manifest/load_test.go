@@ -24,6 +24,27 @@ func packages(list []*Manifest) []string {
 	return out
 }
 
+func TestAFolderThatCannotBeReadKeepsWhatCameFromIt(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "m")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "a.yaml"), []byte("package: a\ntype: mcp-server\nmcp: {command: x}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	before, err := Load(Options{Dirs: []string{dir}})
+	if err != nil || len(before) != 1 {
+		t.Fatal(before, err)
+	}
+	if err := os.Rename(dir, dir+".away"); err != nil {
+		t.Fatal(err)
+	}
+	now, err := Load(Options{Dirs: []string{dir}})
+	if kept := Keep(before, now, err); err == nil || len(kept) != 1 {
+		t.Errorf("kept %v, %v", kept, err)
+	}
+}
+
 func TestOneBadManifestStopsNoOtherAndAllFaultsAreReported(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir+"/a.yaml", simple("a", ""))

@@ -202,7 +202,8 @@ func (m *Manifest) resolve(path string) string {
 
 // SecretValues are the values that must not appear in logs, results and events:
 // those of the names in secrets, those of env and headers whose names say it
-// (API_TOKEN, Authorization), and a password in the URL. They are sorted and
+// (API_TOKEN, Authorization), of arguments after a flag that says it (--api-key),
+// and a password in the URL. They are sorted and
 // distinct; redact.New leaves out what is too short to be removed.
 func (m *Manifest) SecretValues() []string {
 	set := map[string]bool{}
@@ -215,6 +216,19 @@ func (m *Manifest) SecretValues() []string {
 					set[strings.TrimSpace(token)] = true
 				}
 			}
+		}
+	}
+	argv := append(slices.Clone([]string(m.MCP.Command)), m.MCP.Args...)
+	for i, arg := range argv {
+		name, value, inline := strings.Cut(strings.TrimLeft(arg, "-"), "=")
+		if !strings.HasPrefix(arg, "-") || !soundsSecret(name) {
+			continue
+		}
+		if !inline && i+1 < len(argv) {
+			value = argv[i+1]
+		}
+		if !strings.HasPrefix(value, "-") && !plainValue(value) {
+			set[value] = true
 		}
 	}
 	if u, err := url.Parse(m.MCP.URL); err == nil && u.User != nil {

@@ -99,6 +99,9 @@ var (
 	headerForm  = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$") // RFC 9110 section 5.6.2, token
 )
 
+// reservedPackage is the name under which the platform speaks for itself.
+const reservedPackage = "aurora.platform"
+
 const (
 	maxPackage = 100 // bytes: it becomes a folder and part of file names
 	maxAlias   = 24
@@ -116,6 +119,9 @@ type report func(key, hint, format string, args ...any)
 func (m *Manifest) check(fault report) {
 	if !validPackage(m.Package) {
 		fault("package", "use letters, digits and . _ - with a letter or digit at both ends, no two dots in a row, at most 100 bytes", "not a package name: %q", clip(m.Package))
+	}
+	if strings.EqualFold(m.Package, reservedPackage) {
+		fault("package", "choose another name", "%q is the platform itself", m.Package)
 	}
 	if m.Type != TypeServer {
 		fault("type", `write "`+TypeServer+`"`, "unknown type %q", clip(m.Type))

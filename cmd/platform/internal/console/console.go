@@ -17,15 +17,28 @@ import (
 
 // Console writes for people.
 type Console struct {
-	io.Writer
+	w     io.Writer
+	err   error // the first that writing met
 	color bool
 	width int // columns; 0 where lines are not cut
 }
 
+// Write passes on to the writer and remembers when that failed.
+func (c *Console) Write(b []byte) (int, error) {
+	n, err := c.w.Write(b)
+	if err != nil && c.err == nil {
+		c.err = err
+	}
+	return n, err
+}
+
+// Err is why not everything was written, or nil.
+func (c *Console) Err() error { return c.err }
+
 // New makes a Console for w. Colours are used only on a terminal, and never
 // when NO_COLOR is set.
 func New(w io.Writer) *Console {
-	c := &Console{Writer: w}
+	c := &Console{w: w}
 	f, ok := w.(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) {
 		return c
@@ -62,7 +75,7 @@ func (c *Console) Paint(style Style, s string) string {
 }
 
 // Printf writes a formatted text.
-func (c *Console) Printf(format string, args ...any) { fmt.Fprintf(c.Writer, format, args...) }
+func (c *Console) Printf(format string, args ...any) { fmt.Fprintf(c, format, args...) }
 
 // Cell is one field of a table.
 type Cell struct {
@@ -105,7 +118,7 @@ func (c *Console) Table(header []string, rows [][]Cell) {
 			b.WriteString(strings.Repeat(" ", widths[i]-Width(text)+2))
 			used += widths[i] + 2
 		}
-		fmt.Fprintln(c.Writer, strings.TrimRight(b.String(), " "))
+		fmt.Fprintln(c, strings.TrimRight(b.String(), " "))
 	}
 }
 

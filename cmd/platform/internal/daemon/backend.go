@@ -103,6 +103,20 @@ func (p *Platform) kitStatus(name string) *serverkit.Status {
 	return nil
 }
 
+// down says why a server that is configured takes no calls just now.
+func (p *Platform) down(name string) *fault.Error {
+	s := p.kitStatus(name)
+	switch {
+	case s == nil || s.Phase == serverkit.Ready:
+		return nil
+	case s.Phase == serverkit.Stopped || s.Phase == serverkit.Disabled || s.Phase == serverkit.Stopping:
+		return fault.New(fault.ServerStopped, "server %s is %s; nothing was sent", name, s.Phase)
+	case s.Phase == serverkit.Failed:
+		return fault.New(fault.ServerNotReady, "server %s has failed for good until somebody restarts it; nothing was sent", name)
+	}
+	return fault.New(fault.ServerNotReady, "server %s is not ready (%s); nothing was sent", name, s.Phase).Retry()
+}
+
 // serverName takes an alias for the server it stands for.
 func (p *Platform) serverName(name string) string {
 	p.mu.Lock()

@@ -12,6 +12,7 @@ import (
 
 	"github.com/aurorabot-dev/platform/mcpkit/client"
 	"github.com/aurorabot-dev/platform/mcpkit/manifest"
+	"github.com/aurorabot-dev/platform/mcpkit/redact"
 	"github.com/aurorabot-dev/platform/mcpkit/serverkit"
 )
 
@@ -79,25 +80,12 @@ func Check(ctx context.Context, o Options, live bool, log *slog.Logger) (*Checke
 		for _, w := range m.Warnings {
 			out.Warnings = append(out.Warnings, checkedFault(w))
 		}
-		s := CheckedServer{Name: m.Package, Manifest: m.Path, Disabled: m.Disabled, Transport: m.MCP.Transport}
-		if m.MCP.Transport == manifest.Stdio {
-			spec := makeSpec(m, filepath.Join(o.Data, "apps", m.Package))
-			s.Command, s.Dir = spec.Command, spec.Dir
-			for _, kv := range spec.Env {
-				if v, ok := strings.CutPrefix(kv, "PATH="); ok {
-					s.Path = v
-				}
-			}
-			program, err := serverkit.ResolveCommand(spec.Command[0], spec.Dir, s.Path, exeDir)
-			if err == nil {
-				s.Command = append([]string{program}, spec.Command[1:]...)
-			} else if !m.Disabled {
-				s.Problem = err.Error()
-			}
-			if info, err := os.Stat(spec.Dir); s.Problem == "" && !m.Disabled && m.MCP.Cwd != "" && (err != nil || !info.IsDir()) {
-				s.Problem = fmt.Sprintf("the working directory %s is not a folder", spec.Dir)
-			}
+		if f := unusable(m); f != nil {
+			out.Faults = append(out.Faults, checkedFault(f))
+			continue
 		}
+		s := CheckedServer{Name: m.Package, Manifest: m.Path, Disabled: m.Disabled, Transport: m.MCP.Transport}
+		s.effective(m, o, exeDir)
 		out.Servers = append(out.Servers, s)
 	}
 	slices.SortFunc(out.Servers, func(a, b CheckedServer) int { return strings.Compare(a.Name, b.Name) })
@@ -105,6 +93,32 @@ func Check(ctx context.Context, o Options, live bool, log *slog.Logger) (*Checke
 		return out, checkLive(ctx, o, found, out, log)
 	}
 	return out, nil
+}
+
+// effective fills in how the server would be started, secrets removed.
+func (s *CheckedServer) effective(m *manifest.Manifest, o Options, exeDir string) {
+	spec := makeSpec(m, filepath.Join(o.Data, "apps", m.Package))
+	s.Command, s.Dir = spec.Command, spec.Dir
+	for _, kv := range spec.Env {
+		if v, ok := strings.CutPrefix(kv, "PATH="); ok {
+			s.Path = v
+		}
+	}
+	program, err := serverkit.ResolveCommand(spec.Command[0], spec.Dir, s.Path, exeDir)
+	if err == nil {
+		s.Command = append([]string{program}, spec.Command[1:]...)
+	}
+	secrets := redact.New(spec.Secrets)
+	for i := range s.Command {
+		s.Command[i], _ = secrets.String(s.Command[i])
+	}
+	switch info, statErr := os.Stat(spec.Dir); {
+	case m.Disabled:
+	case err != nil:
+		s.Problem = err.Error()
+	case m.MCP.Cwd != "" && (statErr != nil || !info.IsDir()):
+		s.Problem = fmt.Sprintf("the working directory %s is not a folder", spec.Dir)
+	}
 }
 
 func checkedFault(err error) CheckedFault {

@@ -131,7 +131,7 @@ func Run(ctx context.Context, o Options, log *slog.Logger, hooks Hooks) (err err
 		return err
 	}
 	p.host = host.New(host.Options{
-		Client: p.manager, Sink: sink, Gate: p.gate, Logger: p.log, Prefix: o.Tool.Prefix, Profile: o.Tool.Profile,
+		Client: p.manager, Sink: sink, Gate: p.gate, Down: p.down, Logger: p.log, Prefix: o.Tool.Prefix, Profile: o.Tool.Profile,
 		Redact: p.redactJSON, Store: store, MaxPreview: o.Call.MaxPreview, MaxResult: o.Call.MaxResult,
 	})
 

@@ -379,7 +379,10 @@ func TestABurstOfEventsArrivesWholeAndInOrderWhileOthersAreQuick(t *testing.T) {
 	var wg sync.WaitGroup
 	ctx, cancel := context.WithCancel(t.Context())
 	wg.Go(func() {
+		pace := time.NewTicker(5 * time.Millisecond) // so that its own events do not outnumber the burst
+		defer pace.Stop()
 		for i := 0; ctx.Err() == nil; i++ {
+			<-pace.C
 			if got, err := r.call("good.echo", "still here"); err != nil || got != "still here" {
 				t.Errorf("call %d beside the burst: %q, %v", i, got, err)
 				return
@@ -558,5 +561,52 @@ func TestAnUnknownServersToolWaitsForApprovalAlsoOverARestart(t *testing.T) {
 	}
 	if _, err := r.call("s.echo", "something else"); !errors.As(err, &f) || f.Code != fault.ApprovalRequired {
 		t.Errorf("an approval was good for other arguments: %v", err)
+	}
+}
+
+func TestAToolOfAStoppedServerSaysSoAndIsNotUnknown(t *testing.T) {
+	r := launch(t, map[string]string{"s.yaml": fake("s", "echo", ""), "t.yaml": fake("t", "echo", "")})
+	r.phase("s", "ready")
+	r.phase("t", "ready")
+	if _, err := r.call("s.echo", "x"); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Act(t.Context(), "s", "stop"); err != nil {
+		t.Fatal(err)
+	}
+	_, err := r.call("s.echo", "x")
+	var f *fault.Error
+	if !errors.As(err, &f) || f.Code != fault.ServerStopped || len(f.Candidates) > 0 {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestAServerThatCannotBeRunIsAFaultAndNotForgotten(t *testing.T) {
+	r := launch(t, map[string]string{"s.yaml": fake("s", "echo", ""), "far.yaml": "package: far\ntype: mcp-server\nmcp: {url: \"https://127.0.0.1/mcp\"}\n"})
+	if len(r.Faults()) != 1 || !strings.Contains(r.Faults()[0].Error(), "far") {
+		t.Errorf("the faults are %v", r.Faults())
+	}
+	o := Defaults()
+	o.Data, o.Manifests = r.data, []string{r.dir}
+	res, err := Check(t.Context(), o, false, slog.New(slog.DiscardHandler))
+	if err != nil || res.OK() || len(res.Faults) != 1 {
+		t.Errorf("check says %+v, %v", res, err)
+	}
+}
+
+func TestManifestsThatCannotBeReadForAMomentStopNothing(t *testing.T) {
+	r := launch(t, map[string]string{"s.yaml": fake("s", "echo", "")})
+	r.phase("s", "ready")
+	pid := r.server("s").PID
+	if err := os.Rename(r.dir, r.dir+".away"); err != nil {
+		t.Fatal(err)
+	}
+	r.until("the fault", func() (bool, any) { return len(r.Faults()) > 0, r.Faults() })
+	if err := os.Rename(r.dir+".away", r.dir); err != nil {
+		t.Fatal(err)
+	}
+	r.until("no fault", func() (bool, any) { return len(r.Faults()) == 0, r.Faults() })
+	if s := r.server("s"); s.PID != pid {
+		t.Errorf("the server is %+v", s)
 	}
 }

@@ -39,16 +39,12 @@ func (o *Options) sources() manifest.Options {
 func (p *Platform) Reload() {
 	found, err := manifest.Load(p.o.sources())
 	faults := split(err)
-	for _, f := range faults {
-		p.log.Error("manifest", "error", f)
-	}
 	p.mu.Lock()
 	found = manifest.Keep(slices.Collect(maps.Values(p.manifests)), found, err)
 	next := make(map[string]*manifest.Manifest, len(found))
 	for _, m := range found {
-		if m.MCP.Transport != manifest.Stdio {
-			faults = append(faults, &manifest.Fault{File: m.Path, Line: m.Line, Key: "mcp.transport",
-				Message: fmt.Sprintf("%s: the transport %q cannot be used yet", m.Package, m.MCP.Transport), Hint: "only stdio servers are started"})
+		if f := unusable(m); f != nil {
+			faults = append(faults, f)
 			continue
 		}
 		next[m.Package] = m
@@ -58,6 +54,9 @@ func (p *Platform) Reload() {
 	}
 	p.manifests, p.faults = next, faults
 	p.mu.Unlock()
+	for _, f := range faults {
+		p.log.Error("manifest", "error", f)
+	}
 
 	var secrets []string
 	var specs []serverkit.Spec
@@ -71,6 +70,16 @@ func (p *Platform) Reload() {
 	}
 	p.redactor.Set(secrets)
 	p.kit.Apply(specs)
+}
+
+// unusable is the fault of a manifest that is right and that this version cannot
+// run, or nil.
+func unusable(m *manifest.Manifest) *manifest.Fault {
+	if m.MCP.Transport == manifest.Stdio {
+		return nil
+	}
+	return &manifest.Fault{File: m.Path, Line: m.Line, Key: "mcp.transport",
+		Message: fmt.Sprintf("%s: the transport %q cannot be used yet", m.Package, m.MCP.Transport), Hint: "only stdio servers are started"}
 }
 
 // split lists the single faults of a load.
