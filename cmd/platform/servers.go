@@ -59,17 +59,6 @@ func (c *cli) serversCommand() *cobra.Command {
 	return cmd
 }
 
-// showState says what keeps the platform itself from working as it should.
-func (c *cli) showState(status control.Status) {
-	if status.State == "ok" {
-		return
-	}
-	c.out.Printf("\nthe platform is %s\n", c.out.Paint(console.Red, status.State))
-	for _, problem := range status.Problems {
-		c.out.Printf("  %s\n", console.Safe(problem))
-	}
-}
-
 // phaseStyle colours a phase.
 func phaseStyle(phase string) console.Style {
 	switch phase {
