@@ -128,7 +128,10 @@ func TestCallsOverStdio(t *testing.T) {
 		t.Fatal(err)
 	}
 	redactor := redact.New(nil)
-	h := host.New(host.Options{Client: m, Sink: signal.Discard, Redact: func(raw []byte) []byte { out, _ := redactor.JSON(raw); return out }})
+	h := host.New(host.Options{Client: m, Sink: signal.Discard, Redact: func(raw []byte) ([]byte, []string) {
+		out, hits := redactor.JSON(raw)
+		return out, hits.Rules()
+	}})
 	args := json.RawMessage(`{"message":"hello"}`)
 	gate := func() error {
 		_, err := h.Call(context.Background(), host.Call{Name: "s.echo", Arguments: args})

@@ -51,8 +51,9 @@ type Options struct {
 	Prefix string
 	// Profile is the provider profile of exports that name none. Empty means "openai".
 	Profile string
-	// Redact takes secrets out of a JSON value and keeps it JSON. nil keeps all.
-	Redact func([]byte) []byte
+	// Redact takes secrets out of a JSON value, keeps it JSON, and says which
+	// kinds it found. nil keeps all.
+	Redact func([]byte) (clean []byte, found []string)
 	// Store keeps results that are too large for an event. nil keeps none.
 	Store Store
 	// MaxPreview is how many bytes of a result's text an event carries. Zero means 2000.
@@ -113,8 +114,9 @@ type Result struct {
 	Raw      json.RawMessage // the MCP CallToolResult, exact but for removed secrets
 	IsError  bool            // the tool's own word
 	Duration time.Duration
-	Artifact any  // where the whole result is kept, if it exceeded MaxResult
-	Replayed bool // an earlier call with the same idempotency key had this answer; nothing was sent
+	Artifact any      // where the whole result is kept, if it exceeded MaxResult
+	secrets  []string // kinds of those that were removed
+	Replayed bool     // an earlier call with the same idempotency key had this answer; nothing was sent
 }
 
 // Host carries calls. It is safe for concurrent use.
@@ -141,7 +143,7 @@ func New(o Options) *Host {
 		o.Profile = "openai"
 	}
 	if o.Redact == nil {
-		o.Redact = func(b []byte) []byte { return b }
+		o.Redact = func(b []byte) ([]byte, []string) { return b, nil }
 	}
 	if o.MaxPreview <= 0 {
 		o.MaxPreview = 2000
@@ -248,10 +250,8 @@ func (h *Host) Call(ctx context.Context, c Call) (*Result, error) {
 		return nil, line.failed(err)
 	}
 
-	res := &Result{
-		CallID: line.id, Tool: tool.ID(), Name: tool.Name,
-		Raw: h.o.Redact(answer.Raw), IsError: answer.IsError(),
-	}
+	clean, secrets := h.o.Redact(answer.Raw)
+	res := &Result{CallID: line.id, Tool: tool.ID(), Name: tool.Name, Raw: clean, IsError: answer.IsError(), secrets: secrets}
 	if len(res.Raw) > h.o.MaxResult {
 		res.Artifact = h.keep(ctx, res.Raw)
 	}

@@ -23,6 +23,7 @@ import (
 	"github.com/aurorabot-dev/platform/mcpkit/fakeserver"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
 	"github.com/aurorabot-dev/platform/mcpkit/host"
+	"github.com/aurorabot-dev/platform/mcpkit/redact"
 	"github.com/aurorabot-dev/platform/mcpkit/signal"
 )
 
@@ -292,5 +293,27 @@ func TestAToolOfAServerThatIsDownIsNotUnknown(t *testing.T) {
 	var f *fault.Error
 	if _, err := h.Call(t.Context(), host.Call{Name: "other.echo"}); !errors.As(err, &f) || f.Code != fault.ToolNotFound {
 		t.Errorf("a tool of a server that is gone: %v", err)
+	}
+}
+
+func TestWhatIsPoisonedIsDataAndFlaggedForTheRecord(t *testing.T) {
+	rec := &recorder{}
+	redactor := redact.New(nil)
+	h := host.New(host.Options{Client: serve(t, rec, map[string]string{"s": "poison"}), Sink: rec, Redact: func(raw []byte) ([]byte, []string) {
+		out, hits := redactor.JSON(raw)
+		return out, hits.Rules()
+	}})
+	for tool, want := range map[string]string{"s.injection": "", "s.unicode": "hidden_characters", "s.secrets": "secret_", "s.ansi": "hidden_characters"} {
+		res, err := h.Call(t.Context(), host.Call{Name: tool})
+		if err != nil {
+			t.Fatal(err)
+		}
+		step := rec.last()
+		if len(step.Flags) == 0 || !strings.Contains(strings.Join(step.Flags, " "), want) {
+			t.Errorf("%s is flagged %q", tool, step.Flags)
+		}
+		if strings.ContainsAny(step.Preview, "\u202e\u200b\x1b") || strings.Contains(string(res.Raw), "hunter2") || strings.Contains(step.Preview, "hunter2") {
+			t.Errorf("%s: the preview is %q", tool, step.Preview)
+		}
 	}
 }

@@ -13,6 +13,8 @@ import (
 
 	"github.com/aurorabot-dev/platform/mcpkit/catalog"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
+	"github.com/aurorabot-dev/platform/mcpkit/policy/review"
+	"github.com/aurorabot-dev/platform/mcpkit/redact"
 	"github.com/aurorabot-dev/platform/mcpkit/signal"
 )
 
@@ -124,9 +126,13 @@ func (l *line) completed(res *Result) {
 	if res.IsError {
 		kind, verb = signal.ToolFailed, "failed"
 	}
-	preview := preview(res.Raw, l.h.o.MaxPreview)
+	preview, flags := preview(res.Raw, l.h.o.MaxPreview)
+	for _, kind := range res.secrets {
+		flags = append(flags, "secret_"+kind)
+	}
 	l.emit(kind, fmt.Sprintf("%s %s in %s: %s", l.step.Tool, verb, res.Duration.Round(time.Millisecond), preview), func(s *signal.Step) {
 		s.DurationMS, s.Size, s.Preview, s.IsError = res.Duration.Milliseconds(), int64(len(res.Raw)), preview, res.IsError
+		s.Flags = flags
 		if res.IsError {
 			s.ErrorCode, s.Reason, s.Retryable = businessFailure(res.Raw)
 			s.Outcome = string(fault.OutcomeFailed)
@@ -147,14 +153,16 @@ func businessFailure(raw json.RawMessage) (code, message string, retryable bool)
 		Structured *fault.Error `json:"structuredContent"`
 	}
 	if err := json.Unmarshal(raw, &r); err != nil || r.Structured == nil || r.Structured.Code == "" {
-		return "tool_error", preview(raw, 300), false
+		text, _ := preview(raw, 300)
+		return "tool_error", text, false
 	}
 	return r.Structured.Code, r.Structured.Message, r.Structured.Retryable
 }
 
-// preview is the beginning of a result's text for events: text parts joined,
-// other parts named, else the structured content.
-func preview(raw json.RawMessage, limit int) string {
+// preview is the beginning of a result's text for events (text parts joined,
+// other parts named, else the structured content) without hidden characters, and
+// what is dangerous in that text.
+func preview(raw json.RawMessage, limit int) (text string, flags []string) {
 	var r struct {
 		Content []struct {
 			Type string `json:"type"`
@@ -167,12 +175,13 @@ func preview(raw json.RawMessage, limit int) string {
 	if err := json.Unmarshal(raw, &r); err != nil {
 		var shape *json.UnmarshalTypeError
 		if !errors.As(err, &shape) {
-			return ""
+			return "", nil
 		}
 	}
+	const most = 64 << 10 // of text that is looked at
 	var b strings.Builder
 	for _, c := range r.Content {
-		if b.Len() > limit {
+		if b.Len() > most {
 			break
 		}
 		if b.Len() > 0 {
@@ -180,7 +189,7 @@ func preview(raw json.RawMessage, limit int) string {
 		}
 		switch {
 		case c.Type == "text":
-			b.WriteString(c.Text[:min(len(c.Text), limit+utf8.UTFMax)])
+			b.WriteString(c.Text[:min(len(c.Text), most)])
 		case c.URI != "":
 			fmt.Fprintf(&b, "[%s %s]", c.Type, c.URI)
 		default:
@@ -188,14 +197,15 @@ func preview(raw json.RawMessage, limit int) string {
 		}
 	}
 	if b.Len() == 0 {
-		b.Write(r.Structured[:min(len(r.Structured), limit+utf8.UTFMax)])
+		b.Write(r.Structured[:min(len(r.Structured), most)])
 	}
 	s := strings.ToValidUTF8(b.String(), "\uFFFD")
-	if len(s) <= limit {
-		return s
+	flags = review.Flags(s)
+	if s, _ = redact.Strip(s[:min(len(s), 2*limit+utf8.UTFMax)]); len(s) <= limit {
+		return s, flags
 	}
 	for limit > 0 && !utf8.RuneStart(s[limit]) {
 		limit--
 	}
-	return s[:limit] + "…"
+	return s[:limit] + "…", flags
 }

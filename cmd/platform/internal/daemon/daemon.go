@@ -132,7 +132,7 @@ func Run(ctx context.Context, o Options, log *slog.Logger, hooks Hooks) (err err
 	}
 	p.host = host.New(host.Options{
 		Client: p.manager, Sink: sink, Gate: p.gate, Down: p.down, Logger: p.log, Prefix: o.Tool.Prefix, Profile: o.Tool.Profile,
-		Redact: p.redactJSON, Store: store, MaxPreview: o.Call.MaxPreview, MaxResult: o.Call.MaxResult,
+		Redact: p.redactResult, Store: store, MaxPreview: o.Call.MaxPreview, MaxResult: o.Call.MaxResult,
 	})
 
 	if err := p.openAPI(ctx, down); err != nil {
@@ -255,6 +255,11 @@ func (a artifactStore) Put(ctx context.Context, data []byte, mediaType string) (
 func (p *Platform) redactJSON(b []byte) []byte {
 	out, _ := p.redactor.JSON(b)
 	return out
+}
+
+func (p *Platform) redactResult(b []byte) ([]byte, []string) {
+	out, hits := p.redactor.JSON(b)
+	return out, hits.Rules()
 }
 
 func (p *Platform) redactText(s string) string {
