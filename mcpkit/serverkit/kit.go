@@ -24,10 +24,13 @@
 // # Nothing is left behind
 //
 // Each child leads a process group of its own and carries, like everything that
-// descends from it, a token in its environment. Signals go to the group and to
-// whoever has the token or descends from one of these, so a launcher that
-// dies alone or a grandchild in another session changes nothing. The leader is
-// reaped last: until then its number cannot pass to a stranger.
+// descends from it, a token: on Linux in a resource limit, where even a daemon
+// keeps it, and in its environment. Signals go to the group and to whoever has
+// the token or descends from one of these, so a launcher that dies alone or a
+// grandchild in another session changes nothing. The leader is reaped last:
+// until then its number cannot pass to a stranger. A process that other code
+// forks in the very moment in which the kit does may be taken for a server's:
+// leave starting processes to the kit.
 //
 // If the platform itself is killed, the kernel kills the direct children (on
 // Linux, by the parent-death signal), and a guard, a small process executed from
@@ -166,6 +169,9 @@ func New(o Options) (*Kit, error) {
 			k.forks.Stop()
 			return nil, fmt.Errorf("serverkit: adopting orphans: %w", err)
 		}
+	}
+	if !proc.CanMark() {
+		k.log.Info("descendants of servers cannot be marked on this system: one that leaves its group, wipes its environment and loses its parents is not found")
 	}
 	k.guard = proc.NewGuard(prefix, guardLog, k.forks, k.log)
 	k.emitter = newEmitter(o.Sink, k.log)

@@ -88,6 +88,14 @@ var fakes = map[string]func(){
 		ready()
 		echo()
 	},
+	"daemonised": func() { // leaves a process that nothing in /proc ties to it any more
+		c := exec.Command("/bin/sh", "-c",
+			`( setsid env -i sleep 7009 </dev/null >/dev/null 2>&1 & echo "0 pid $!" >>"$RECORD" )`)
+		start(c)
+		c.Wait()
+		ready()
+		echo()
+	},
 	"launcher": func() { // like npx: a shell between us and the server
 		c := exec.Command("/bin/sh", "-c", `"$0"; exit $?`, self())
 		c.Env = append(os.Environ(), fakeVar+"=good")

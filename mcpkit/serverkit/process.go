@@ -36,7 +36,7 @@ const (
 // process is one child, its group, and whatever descends from it.
 type process struct {
 	cmd    *exec.Cmd
-	token  string // marks the environment of all descendants
+	token  string // of all descendants
 	tree   *proc.Tree
 	forks  *proc.Forks
 	pipes  Pipes
@@ -101,11 +101,11 @@ func (k *Kit) spawn(spec Spec, token string, out *stderrlog.Log) (*process, []st
 		Path:  file,
 		Args:  slices.Clone(spec.Command),
 		Dir:   spec.Dir,
-		Env:   append(spec.Env[:len(spec.Env):len(spec.Env)], proc.TokenVar+"="+token), // the last of repeated keys wins
+		Env:   spec.Env,
 		Stdin: ends[0], Stdout: ends[3], Stderr: ends[5],
 		SysProcAttr: proc.ChildAttr(),
 	}
-	err = k.forks.Start(cmd)
+	err = k.forks.Start(cmd, token)
 	shut(ends[0], ends[3], ends[5])
 	if err != nil {
 		shut(ends[1], ends[2], ends[4])

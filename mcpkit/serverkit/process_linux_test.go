@@ -215,6 +215,65 @@ func TestAnOrphanThatNothingMarksGoesWithThePlatform(t *testing.T) {
 	eventually(t, "all gone", func() bool { return allOver(recordedPIDs(t, record)) })
 }
 
+// daemonised waits until a recorded process has shed all that could tie it to
+// its server: its environment, its session and its parent.
+func daemonised(t *testing.T, pid, server int) {
+	t.Helper()
+	eventually(t, "a daemon", func() bool {
+		name, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/comm")
+		env, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
+		m, ok := proc.Stat(pid)
+		return ok && string(name) == "sleep\n" && err == nil && len(env) == 0 && m.Pgrp == pid && m.PPID != server
+	})
+}
+
+func TestADaemonThatShedEverythingDiesWithTheKilledPlatform(t *testing.T) {
+	pid, record, _ := platform(t, "daemonised", 2)
+	pids := recordedPIDs(t, record)
+	daemonised(t, pids[0], pids[1])
+	syscall.Kill(pid, syscall.SIGKILL)
+	eventually(t, "all gone", func() bool { return allOver(pids) })
+}
+
+func TestADaemonThatShedEverythingGoesWithItsServerAndNoOther(t *testing.T) {
+	r := newRig(t)
+	var specs []Spec
+	records := make(map[string]string)
+	for _, name := range []string{"a", "b"} {
+		records[name] = filepath.Join(t.TempDir(), "record")
+		s := fake(t, "daemonised", "RECORD="+records[name])
+		s.Name = name
+		specs = append(specs, s)
+	}
+	r.apply(specs...)
+	daemon := func(name string) int { // the latest
+		list := recordedPIDs(t, records[name])
+		pid := list[len(list)-1]
+		t.Cleanup(func() { syscall.Kill(pid, syscall.SIGKILL) })
+		daemonised(t, pid, r.stat(name).PID)
+		return pid
+	}
+	a, b := daemon("a"), daemon("b")
+	if err := r.Restart(t.Context(), "a"); err != nil {
+		t.Fatal(err)
+	}
+	if next := daemon("a"); !over(a) || over(next) || over(b) {
+		t.Errorf("after a restart the daemon is over: %v, the next: %v, another server's: %v", over(a), over(next), over(b))
+	}
+	syscall.Kill(r.stat("b").PID, syscall.SIGKILL)
+	r.untilTold("b", "started", "crashed", "restarting", "started")
+	if !over(b) {
+		t.Error("a daemon outlives the crash of its server")
+	}
+	a, b = daemon("a"), daemon("b")
+	if err := r.Shutdown(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if !over(a) || !over(b) {
+		t.Error("a daemon outlives the shutdown")
+	}
+}
+
 func TestTheWholeFamilyIsGoneWhenStopReturns(t *testing.T) {
 	for _, name := range []string{"grandchild", "grandchild-session", "grandchild-bare", "launcher", "immortal"} {
 		t.Run(name, func(t *testing.T) {

@@ -4,8 +4,7 @@
 //
 //	forks := proc.NewForks()
 //	guard := proc.NewGuard(prefix, "", forks, log)
-//	cmd.Env = append(cmd.Env, proc.TokenVar+"="+prefix+"1")
-//	err := forks.Start(cmd)
+//	err := forks.Start(cmd, prefix+"1")
 //	guard.Add(cmd.Process.Pid)
 //	…
 //	proc.AwaitExit(cmd)
@@ -21,8 +20,9 @@ import (
 	"runtime"
 )
 
-// TokenVar is the environment variable that marks descendants. The values of one
-// program run share a prefix, which is random.
+// TokenVar is the environment variable that holds the token of descendants. The
+// tokens of one program run share a prefix: RUN/START, where RUN is random and
+// hexadecimal and START counts.
 const TokenVar = "AURORA_INSTANCE"
 
 // Forks starts and reaps all children on one operating system thread that lives
@@ -56,10 +56,14 @@ func (f *Forks) do(job func()) {
 	<-done
 }
 
-// Start starts cmd.
-func (f *Forks) Start(cmd *exec.Cmd) (err error) {
+// Start starts cmd. It and all its descendants are known by token, unless that
+// is empty.
+func (f *Forks) Start(cmd *exec.Cmd, token string) (err error) {
+	if token != "" {
+		cmd.Env = append(cmd.Env[:len(cmd.Env):len(cmd.Env)], TokenVar+"="+token) // the last of repeated keys wins
+	}
 	f.do(func() {
-		if err = cmd.Start(); err == nil {
+		if err = marked(token, cmd.Start); err == nil {
 			f.known[cmd.Process.Pid] = true
 		}
 	})

@@ -124,7 +124,7 @@ func (g *Guard) start() *exec.Cmd {
 		// A session of its own: neither Ctrl-C nor a hang-up reaches it.
 		SysProcAttr: &syscall.SysProcAttr{Setsid: true},
 	}
-	if err := g.forks.Start(cmd); err != nil {
+	if err := g.forks.Start(cmd, ""); err != nil {
 		w.Close()
 		g.log.Error(failed, "err", err)
 		return nil

@@ -16,6 +16,12 @@ import (
 // RunGuardIfAsked does nothing on this system.
 func RunGuardIfAsked() {}
 
+// marked runs fork: there are no marks on this system.
+func marked(_ string, fork func() error) error { return fork() }
+
+// CanMark is always false on this system.
+func CanMark() bool { return false }
+
 // ChildAttr puts a child into its own group.
 func ChildAttr() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 

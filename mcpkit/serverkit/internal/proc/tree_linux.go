@@ -18,7 +18,7 @@ type Member struct {
 	PID, PPID, Pgrp int
 	Zombie          bool
 	Start           uint64 // clock ticks after boot; with PID it is unique
-	Token           string // the value of TokenVar if it begins with the prefix asked for
+	Token           string // by mark or by TokenVar, if it begins with the prefix asked for
 }
 
 // Signal sends sig to the process that m was, and to no other that has taken
@@ -90,8 +90,8 @@ func readProc(pid int, name string, buf []byte) ([]byte, bool) {
 	}
 }
 
-// Scan returns all processes. With a prefix it also reads their environments,
-// as far as they may be read, and notes the tokens that begin with it.
+// Scan returns all processes. With a prefix it also reads their marks and
+// environments, as far as they may be read, and notes the tokens that begin with it.
 func Scan(prefix string) []Member {
 	dir, err := os.Open("/proc")
 	if err != nil {
@@ -101,6 +101,8 @@ func Scan(prefix string) []Member {
 	var all []Member
 	key := []byte(TokenVar + "=" + prefix)
 	buf := make([]byte, 16<<10)
+	run, marks := runMark(prefix)
+	self := os.Getpid() // bears the mark of a child while it forks it
 	for {
 		names, err := dir.Readdirnames(512)
 		for _, name := range names {
@@ -112,8 +114,10 @@ func Scan(prefix string) []Member {
 			if !ok {
 				continue
 			}
-			if prefix != "" && !m.Zombie {
-				if env, ok := readProc(pid, "environ", buf); ok {
+			if prefix != "" && pid != self && !m.Zombie {
+				if start, ok := markedStart(pid, run); ok && marks {
+					m.Token = prefix + strconv.FormatUint(start, 10)
+				} else if env, ok := readProc(pid, "environ", buf); ok {
 					m.Token = tokenIn(env, key, prefix)
 				}
 			}

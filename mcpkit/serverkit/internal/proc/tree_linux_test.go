@@ -4,9 +4,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // sleeper starts a process whose name is hostile to a careless reader of
@@ -23,7 +26,7 @@ func sleeper(t *testing.T, env ...string) *exec.Cmd {
 	}
 	cmd := &exec.Cmd{Path: link, Args: []string{"sleep", "3600"}, Env: env, SysProcAttr: ChildAttr()}
 	forks := NewForks()
-	if err := forks.Start(cmd); err != nil {
+	if err := forks.Start(cmd, ""); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -86,6 +89,58 @@ func TestTheFamilyIsFoundByTokenGroupAndKin(t *testing.T) {
 	}
 }
 
+func TestAMarkIsInheritedWithoutEnvironmentAndTheForkerKeepsNone(t *testing.T) {
+	const prefix = "fedcba9876543210/"
+	forks := NewForks()
+	defer forks.Stop()
+	var before, after unix.Rlimit
+	unix.Getrlimit(unix.RLIMIT_RTTIME, &before)
+	cmd := exec.Command("/bin/sh", "-c", "env -i sleep 3600; exit $?")
+	cmd.SysProcAttr = ChildAttr()
+	if err := forks.Start(cmd, prefix+"7"); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+		AwaitExit(cmd)
+		forks.Reap(cmd)
+	}()
+	unix.Getrlimit(unix.RLIMIT_RTTIME, &after)
+	if before != after {
+		t.Errorf("the forker's limit was %v and is %v", before, after)
+	}
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		family := NewTree(prefix).Family(-1, prefix+"7", nil)
+		if len(family) == 2 {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("by mark: %v, want the shell and its child", family)
+		}
+	}
+	for _, other := range []string{prefix + "8", "edcba9876543210f/7"} {
+		run, _, _ := strings.Cut(other, "/")
+		if family := NewTree(run+"/").Family(-1, other, nil); len(family) != 0 {
+			t.Errorf("%v are taken for %s", family, other)
+		}
+	}
+}
+
+func TestMarksAreOfHexadecimalRunsAndBoundedStartsAlone(t *testing.T) {
+	for token, ok := range map[string]bool{
+		"00000000000000ff/1": true, "ffffffffffffffff/16777215": true,
+		"00000000000000ff/16777216": false, "run/1": false, "ff/x": false, "ff/": false, "ff": false, "": false,
+	} {
+		mark, got := markOf(token)
+		if got != ok || ok && (mark < markTop || mark >= 2*markTop) {
+			t.Errorf("%q: %x, %v", token, mark, got)
+		}
+	}
+	if mark, _ := markOf("00000000000000ff/3"); mark != markTop|0xff<<24|3 {
+		t.Errorf("mark %x", mark)
+	}
+}
+
 func TestOneLookServesAllWhoAskedBefore(t *testing.T) {
 	tree := NewTree("run/")
 	tree.look()
@@ -118,11 +173,11 @@ func TestAGroupWhoseNumberAStrangerHasIsNotKilled(t *testing.T) {
 func TestForksReturnsTheErrorOfAFailedStart(t *testing.T) {
 	forks := NewForks()
 	defer forks.Stop()
-	if err := forks.Start(&exec.Cmd{Path: "/no/such/program"}); err == nil {
+	if err := forks.Start(&exec.Cmd{Path: "/no/such/program"}, "a/1"); err == nil {
 		t.Error("no error")
 	}
 	done := make(chan struct{})
-	go func() { defer close(done); forks.Start(&exec.Cmd{Path: "/no/such/program"}) }()
+	go func() { defer close(done); forks.Start(&exec.Cmd{Path: "/no/such/program"}, "a/1") }()
 	select {
 	case <-done:
 	case <-time.After(10 * time.Second):
