@@ -1,10 +1,12 @@
 package inbox
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -12,31 +14,33 @@ import (
 )
 
 // projector makes files of the journal's records. One goroutine runs it; a
-// second one syncs a batch while the first writes the files of the next.
+// second one syncs a batch while the first makes the one before visible and
+// writes the files of the one after.
 //
-// The steps of a batch, each durable before the next begins:
+// The steps of a batch, each done before the next begins:
 //
-//  1. write the files to tmp/ and sync them; this sync also makes durable what
-//     the batch before did in pending/
-//  2. save the checkpoint's intent, synced
-//  3. rename to pending/ in the order of the journal, without overwriting: visible
+//  1. write the files to tmp/
+//  2. sync them; this also makes durable what was visible when it began
+//  3. save the checkpoint's intent, synced
+//  4. rename to pending/ in the order of the journal, without overwriting: visible
 //
 // and when no further batch follows at once:
 //
-//  4. sync the folder pending/
-//  5. save the checkpoint (not synced: the next intent carries it)
+//  5. sync the folder pending/
+//  6. save the checkpoint (not synced: the next intent carries it)
 type projector struct {
 	x       *Inbox
 	visible atomic.Uint64 // every record up to here is visible or needs no file
 	settled atomic.Uint64 // and up to here the name in pending/ is durable
 	pos     uint64        // is visible, also in the middle of a batch
-	moved   bool          // names in pending/ may not be durable
+	renamed uint64        // the last of them with a file
 	reader  *journal.Reader
 	cp      checkpointFile
 	dirs    *dirs
-	dirty   bool   // the last attempt failed somewhere
-	limit   int    // files in the next batch: fewer after a failure, for a disk that has little room
-	doubt   uint64 // records up to here may have been delivered by a lost checkpoint
+	dirty   bool              // the last attempt failed somewhere
+	limit   int               // files in the next batch: fewer after a failure, for a disk that has little room
+	recent  []map[string]bool // the names of the last batches
+	doubt   uint64            // records up to here may have been delivered by a lost checkpoint
 }
 
 // maxBatchBytes ends a batch early where events are large.
@@ -45,8 +49,8 @@ const maxBatchBytes = 8 << 20
 // batch is what becomes visible together.
 type batch struct {
 	files []file
-	names map[string]bool
 	open  openFiles
+	sync  *syncing
 	last  uint64 // records up to here are settled with the batch, also those without a file
 	bytes int64
 	late  int64 // records that expired before they were visible
@@ -97,29 +101,24 @@ func (p *projector) project(ctx context.Context) error {
 			return err
 		}
 		p.dirty = true
-		b := p.prepare(nil, nil, room)
+		b := p.prepare(nil, p.pos, room)
 		if b.last == p.pos && b.err == nil {
 			b.err = fmt.Errorf("record %d of the journal cannot be read", p.pos+1) // until one after it can
 		}
-		for b != nil {
-			next, err := p.deliver(ctx, b)
-			if err != nil {
-				return err
-			}
-			b = next
+		if err := p.pipe(ctx, b); err != nil {
+			return err
 		}
 		p.dirty = false
 	}
 }
 
-// prepare writes the files of the next batch to tmp/, of what the journal has by
-// now. While the batch before is synced it waits for more, until that ends.
-func (p *projector) prepare(syncing context.Context, before *batch, room int) *batch {
-	b := &batch{names: map[string]bool{}, last: p.pos}
+// prepare writes the files of the records after last to tmp/, as many as the
+// journal has by now. With syncing it waits for more, until that ends.
+func (p *projector) prepare(syncing context.Context, last uint64, room int) *batch {
+	b := &batch{last: last}
+	names := map[string]bool{}
+	p.recent = append(p.recent[max(0, len(p.recent)-2):], names)
 	limit := min(p.limit, room)
-	if before != nil {
-		b.last = before.last
-	}
 	if b.open.keep = fewFiles; p.x.opt.NoSyncFS {
 		b.open.keep = p.limit
 	}
@@ -128,7 +127,7 @@ func (p *projector) prepare(syncing context.Context, before *batch, room int) *b
 		rec, err := p.reader.Next()
 		switch {
 		case err == nil:
-			b.err = p.take(b, before, &rec)
+			b.err = p.take(b, names, &rec)
 		case !errors.Is(err, io.EOF):
 			b.err = fmt.Errorf("reading the journal: %w", err)
 		case syncing == nil || b.last < durable || p.x.journal.Wait(syncing, b.last+1) != nil:
@@ -143,15 +142,13 @@ func (p *projector) prepare(syncing context.Context, before *batch, room int) *b
 }
 
 // take makes rec part of b.
-func (p *projector) take(b, before *batch, rec *journal.Record) error {
+func (p *projector) take(b *batch, names map[string]bool, rec *journal.Record) error {
 	wanted := rec.Kind == journal.Deliver
 	if wanted && !rec.Expire.IsZero() && !rec.Expire.After(time.Now()) {
 		b.late++
 		wanted = false
 	}
-	// Two records in flight share a name only where the memory of ids was lost.
-	if wanted && !b.names[rec.Name] && (before == nil || !before.names[rec.Name]) &&
-		(rec.Pos > p.doubt || !p.dirs.holds(rec.Name)) {
+	if wanted && !p.inFlight(rec.Name) && (rec.Pos > p.doubt || !p.dirs.holds(rec.Name)) {
 		if err := p.x.opt.Fault("inbox write"); err != nil {
 			return err
 		}
@@ -159,79 +156,120 @@ func (p *projector) take(b, before *batch, rec *journal.Record) error {
 			return err
 		}
 		f := file{rec.Name, rec.Pos, int64(len(rec.Body)), rec.Expire}
-		b.files, b.names[f.name], b.bytes = append(b.files, f), true, b.bytes+f.size
+		names[f.name] = true
+		b.files, b.bytes = append(b.files, f), b.bytes+f.size
 	}
 	b.last = rec.Pos
 	return nil
 }
 
-// deliver makes b visible. It returns the batch after it where one was prepared
-// meanwhile, and settles b where not. Of a batch that ended early for an error
-// all files before that are delivered.
-func (p *projector) deliver(ctx context.Context, b *batch) (next *batch, err error) {
-	if len(b.files) > 0 {
-		if next, err = p.sync(ctx, b); err == nil {
-			err = p.show(b)
-		}
-		if err != nil {
-			if next != nil {
-				next.open.close()
-			}
-			return nil, err
-		}
-	}
-	p.pos = b.last
-	p.x.expired.Add(b.late)
-	p.visible.Store(b.last)
-	p.x.announce()
-	if next != nil && next.last > b.last {
-		return next, nil
-	}
-	if err := p.settle(); err != nil {
-		return nil, err
-	}
-	if next != nil && b.err == nil {
-		b.err = next.err
-	}
-	if b.err == nil {
-		p.limit = min(p.x.opt.Batch, 2*p.limit)
-	}
-	return nil, b.err
+// inFlight reports whether the intent on disk may be about a file of that name.
+// Two records share one only where the memory of ids was lost.
+func (p *projector) inFlight(name string) bool {
+	return slices.ContainsFunc(p.recent, func(names map[string]bool) bool { return names[name] })
 }
 
-// sync makes the files of b durable and prepares the next batch meanwhile.
-func (p *projector) sync(ctx context.Context, b *batch) (next *batch, err error) {
-	if err := p.x.opt.Fault("inbox sync"); err != nil {
-		b.open.close()
-		return nil, err
+// pipe makes b and all batches that follow at once visible, and settles them.
+// Of a batch that ended early for an error, the files before that are delivered.
+func (p *projector) pipe(ctx context.Context, b *batch) error {
+	p.startSync(ctx, b)
+	for {
+		next := p.prepareWhile(ctx, b)
+		if err := p.synced(b); err != nil {
+			next.open.close()
+			return err
+		}
+		if err := p.intend(b); err != nil {
+			next.open.close()
+			return err
+		}
+		more := next.last > b.last
+		if more {
+			p.startSync(ctx, next)
+		}
+		if err := p.show(b); err != nil {
+			if more {
+				next.sync.wait()
+			}
+			return err
+		}
+		if !more {
+			if err := p.settle(); err != nil {
+				return err
+			}
+			return cmp.Or(b.err, next.err)
+		}
+		b = next
 	}
-	syncing, end := context.WithCancel(ctx)
-	result := make(chan error)
-	go func(moved bool) {
-		err := p.dirs.sync(&b.open, moved)
+}
+
+// syncing is a batch being made durable.
+type syncing struct {
+	ctx   context.Context // ends with it, or with the projector's
+	done  chan struct{}
+	err   error
+	moved uint64 // what was visible when it began
+}
+
+func (s *syncing) wait() error {
+	<-s.done
+	return s.err
+}
+
+// startSync makes the files of b durable, in the background.
+func (p *projector) startSync(ctx context.Context, b *batch) {
+	ctx, end := context.WithCancel(ctx)
+	s := &syncing{ctx: ctx, done: make(chan struct{}), moved: p.pos}
+	b.sync = s
+	if len(b.files) == 0 {
+		s.moved = p.settled.Load()
 		end()
-		result <- err
-	}(p.moved)
-	if room, _ := p.x.census.room(); room > len(b.files) && b.err == nil && ctx.Err() == nil {
-		next = p.prepare(syncing, b, room-len(b.files))
+		close(s.done)
+		return
 	}
-	if err := <-result; err != nil {
-		return next, err
+	names := p.renamed > p.settled.Load()
+	go func() { // pipe waits for it
+		defer close(s.done)
+		defer end()
+		if s.err = p.x.opt.Fault("inbox sync"); s.err != nil {
+			b.open.close()
+			return
+		}
+		s.err = p.dirs.sync(&b.open, names)
+	}()
+}
+
+// prepareWhile prepares the batch after b until b is synced.
+func (p *projector) prepareWhile(ctx context.Context, b *batch) *batch {
+	room, _ := p.x.census.room()
+	if room -= len(b.files); room <= 0 || b.err != nil || len(b.files) == 0 || ctx.Err() != nil {
+		return &batch{last: b.last}
 	}
-	p.moved = false
-	p.advance(p.pos)
-	return next, nil
+	return p.prepare(b.sync.ctx, b.last, room)
+}
+
+// synced waits until b is durable.
+func (p *projector) synced(b *batch) error {
+	if err := b.sync.wait(); err != nil {
+		return err
+	}
+	p.advance(b.sync.moved)
+	return nil
+}
+
+// intend says in the checkpoint that the files of b are about to be visible.
+func (p *projector) intend(b *batch) error {
+	if len(b.files) == 0 {
+		return nil
+	}
+	if err := p.x.opt.Fault("inbox intent"); err != nil {
+		return err
+	}
+	return p.cp.save(p.settled.Load(), b.last, true)
 }
 
 // show makes the files of b visible.
 func (p *projector) show(b *batch) error {
-	if err := p.x.opt.Fault("inbox intent"); err != nil {
-		return err
-	}
-	if err := p.cp.save(p.pos, b.last, true); err != nil {
-		return err
-	}
-	p.moved = true
 	for i := range b.files {
 		f := &b.files[i]
 		if err := p.x.opt.Fault("inbox rename"); err != nil {
@@ -248,22 +286,29 @@ func (p *projector) show(b *batch) error {
 		if !placed { // an id beyond the memory of ids, or somebody else's file
 			p.x.opt.Logger.Warn("inbox: a file of that name is pending already and stays", "name", f.name)
 		}
-		p.pos = f.pos
+		p.pos, p.renamed = f.pos, f.pos
 		p.x.delivered.Add(1)
 	}
+	p.pos = b.last
+	if b.err == nil {
+		p.limit = min(p.x.opt.Batch, 2*p.limit)
+		p.x.setState(nil)
+	}
+	p.x.expired.Add(b.late)
+	p.visible.Store(b.last)
+	p.x.announce()
 	return nil
 }
 
 // settle makes durable what is visible and says so in the checkpoint.
 func (p *projector) settle() error {
-	if p.moved {
+	if p.renamed > p.settled.Load() {
 		if err := p.x.opt.Fault("inbox folder sync"); err != nil {
 			return err
 		}
 		if err := p.dirs.syncPending(); err != nil {
 			return err
 		}
-		p.moved = false
 	}
 	if err := p.x.opt.Fault("inbox checkpoint"); err != nil {
 		return err

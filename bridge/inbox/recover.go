@@ -117,7 +117,7 @@ func (p *projector) reset() error {
 	}
 	p.reader.Close()
 	p.reader = p.x.journal.Reader(p.pos + 1)
-	p.moved, p.dirty = false, false
+	p.dirty, p.recent = false, nil
 	p.visible.Store(p.pos)
 	p.advance(p.pos)
 	p.x.announce()
