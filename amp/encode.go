@@ -3,7 +3,9 @@ package amp
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"strconv"
 )
 
 // Encode is the envelope as it is written to files: one line of JSON without
@@ -19,31 +21,91 @@ func (e *Envelope) Encode() ([]byte, error) {
 // Encode is the payload's part of [Envelope.Encode]. A bus encodes it before
 // it knows the header's id and seq, and adds those with [Join].
 func (p *Payload) Encode() ([]byte, error) {
-	b, err := encode(p)
+	b, err := p.append(make([]byte, 0, 128+len(p.SessionID)+len(p.Summary)+len(p.Data)))
 	if err != nil {
 		return nil, fmt.Errorf("encoding payload of type %.60q: %w", p.Type, err)
 	}
 	return b, nil
 }
 
+func (p *Payload) append(b []byte) ([]byte, error) {
+	b = appendString(append(b, `{"type":`...), p.Type)
+	if p.SessionID != "" {
+		b = appendString(append(b, `,"session_id":`...), p.SessionID)
+	}
+	if p.Summary != "" {
+		b = appendString(append(b, `,"summary":`...), p.Summary)
+	}
+	if len(p.Data) > 0 {
+		var err error
+		if b, err = appendCompact(append(b, `,"data":`...), p.Data); err != nil {
+			return nil, fmt.Errorf("data: %w", err)
+		}
+	}
+	if p.ExpireAt != nil {
+		var err error
+		if b, err = p.ExpireAt.append(append(b, `,"expire_at":`...)); err != nil {
+			return nil, err
+		}
+	}
+	return append(b, '}'), nil
+}
+
 // Join makes an encoded envelope of a header and an encoded payload.
 func Join(h *Header, payload []byte) ([]byte, error) {
-	header, err := encode(h)
+	size := len(h.MessageID) + len(h.Source.App) + len(h.Source.Instance) + len(h.CorrelationID) + len(payload)
+	b, err := h.append(append(make([]byte, 0, 300+size), `{"header":`...))
 	if err != nil {
 		return nil, fmt.Errorf("encoding header of %s: %w", h.MessageID, err)
 	}
-	b := make([]byte, 0, len(`{"header":,"payload":}`)+len(header)+len(payload))
-	b = append(append(b, `{"header":`...), header...)
 	b = append(append(b, `,"payload":`...), payload...)
 	return append(b, '}'), nil
 }
 
-func encode(v any) ([]byte, error) {
+func (h *Header) append(b []byte) (_ []byte, err error) {
+	b = appendString(append(b, `{"protocol":`...), h.Protocol)
+	b = appendString(append(b, `,"method":`...), h.Method)
+	b = appendString(append(b, `,"message_id":`...), h.MessageID)
+	if b, err = h.Timestamp.append(append(b, `,"timestamp":`...)); err != nil {
+		return nil, err
+	}
+	b = appendString(append(b, `,"source":{"app":`...), h.Source.App)
+	if h.Source.Instance != "" {
+		b = appendString(append(b, `,"instance":`...), h.Source.Instance)
+	}
+	b = append(b, '}')
+	if h.Seq != 0 {
+		b = strconv.AppendUint(append(b, `,"seq":`...), h.Seq, 10)
+	}
+	if h.CorrelationID != "" {
+		b = appendString(append(b, `,"correlation_id":`...), h.CorrelationID)
+	}
+	return append(b, '}'), nil
+}
+
+func (t Timestamp) append(b []byte) ([]byte, error) {
+	if t.IsZero() {
+		return nil, errors.New("timestamp is not set")
+	}
+	b, err := t.Time.AppendText(append(b, '"'))
+	return append(b, '"'), err
+}
+
+// appendString is s as JSON. Text that needs no care is copied, the rest left to
+// encoding/json.
+func appendString(b []byte, s string) []byte {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c == '"' || c == '\\' || c >= 0x7f {
+			return append(b, encodeString(s)...)
+		}
+	}
+	return append(append(append(b, '"'), s...), '"')
+}
+
+func encodeString(s string) []byte {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
-		return nil, err
-	}
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+	enc.Encode(s) // a string always encodes
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }
