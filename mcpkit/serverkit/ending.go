@@ -101,7 +101,10 @@ var levels = map[signal.Kind]slog.Level{
 }
 
 // emit tells the sink, and the log, what happened.
-func (s *server) emit(kind signal.Kind, l *signal.Lifecycle) {
+func (s *server) emit(kind signal.Kind, l *signal.Lifecycle) { s.emitThen(kind, l, nil) }
+
+// emitThen calls then, if it is not nil, when the sink is through with the signal.
+func (s *server) emitThen(kind signal.Kind, l *signal.Lifecycle, then func()) {
 	what := strings.ReplaceAll(strings.TrimPrefix(string(kind), "lifecycle."), "_", " ")
 	summary := s.name + " " + what
 	if l.Reason != "" {
@@ -115,9 +118,11 @@ func (s *server) emit(kind signal.Kind, l *signal.Lifecycle) {
 	s.mu.Lock()
 	instance := fmt.Sprint(s.st.Starts)
 	s.mu.Unlock()
-	if !s.kit.emitter.emit(signal.Signal{
-		Kind: kind, Server: s.name, Instance: instance, Time: s.kit.now(), Summary: summary, Data: l,
-	}, s.kit.hurry) {
+	told := signal.Signal{Kind: kind, Server: s.name, Instance: instance, Time: s.kit.now(), Summary: summary, Data: l}
+	if !s.kit.emitter.emit(emission{told, then}, s.kit.hurry) {
 		s.log.Error("a lifecycle signal was dropped: the sink takes none and there is no time", "kind", string(kind))
+		if then != nil {
+			then()
+		}
 	}
 }

@@ -91,7 +91,7 @@ type Kit struct {
 	opt    Options
 	log    *slog.Logger
 	prefix string // of all tokens, which are RUN/START: RUN is random, START counts spawns
-	wd     string
+	wd     string // where the kit was made; empty if that is unknown
 	exeDir string
 
 	forks   *proc.Forks
@@ -106,6 +106,8 @@ type Kit struct {
 	// Replaced by tests.
 	now   func() time.Time
 	after func(time.Duration) <-chan time.Time
+
+	spawning sync.Mutex // held while one process is spawned
 
 	mu      sync.Mutex
 	servers map[string]*server
@@ -132,10 +134,7 @@ func New(o Options) (*Kit, error) {
 	orDefault(&o.LogBackups, 3)
 	orDefault(&o.SpawnsPerMinute, 120)
 	orDefault(&o.SpawnBurst, 200)
-	wd, err := os.Getwd()
-	if err != nil {
-		return nil, fmt.Errorf("serverkit: %w", err)
-	}
+	wd, _ := os.Getwd() // needed only where a Spec has no Dir
 	exe, err := os.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("serverkit: %w", err)
@@ -376,6 +375,7 @@ func (k *Kit) admit(s *server, over <-chan struct{}) bool {
 		return true
 	}
 	s.log.Warn("too many processes were spawned lately; the server waits for its turn", "delay", delay)
+	s.move(func() { s.st.Waiting = "too many processes were spawned lately" })
 	select {
 	case <-k.after(delay):
 		return true

@@ -75,7 +75,7 @@ func TestTheFourthCrashInARowIsFinalUntilAPersonRestartsIt(t *testing.T) {
 		t.Errorf("permanent failure says %+v", last)
 	}
 	eventually(t, "failed", func() bool { return r.stat("crash-start").Phase == Failed })
-	if st := r.stat("crash-start"); st.Starts != 4 || st.Crashes != 4 {
+	if st := r.stat("crash-start"); st.Starts != 4 || st.Crashes != 4 || st.Restarts != 3 {
 		t.Errorf("status %+v", st)
 	}
 	if err := r.Restart(t.Context(), "crash-start"); err == nil || !strings.Contains(err.Error(), "no configuration") {
@@ -291,6 +291,15 @@ func TestARespawnIsAskedForOnceAndNotCounted(t *testing.T) {
 	if len(got) != 3 || !got[0].Probe || got[1].Probe || got[2].Probe || got[1].Crashes != 0 || got[2].Crashes != 1 {
 		t.Errorf("instances %+v", got)
 	}
+	if st := r.stat("good"); st.Starts != 3 || st.Restarts != 1 {
+		t.Errorf("%d starts and %d restarts; the respawn is none", st.Starts, st.Restarts)
+	}
+	if err := r.Restart(t.Context(), "good"); err != nil {
+		t.Fatal(err)
+	}
+	if st := r.stat("good"); st.Starts != 4 || st.Restarts != 1 {
+		t.Errorf("%d starts and %d restarts; a person's is none", st.Starts, st.Restarts)
+	}
 }
 
 func TestACrashAfterStableHealthIsTheFirstAgain(t *testing.T) {
@@ -363,6 +372,66 @@ func TestShutdownOutOfTimeKills(t *testing.T) {
 	if !gone(pid) {
 		t.Error("the process is still there")
 	}
+}
+
+// held is a session whose own signals wait for Release.
+type held struct {
+	Session
+	released chan struct{}
+}
+
+func (h held) Release() { close(h.released) }
+
+func TestASessionIsReleasedOnceTheSinkHasTakenThatItStarted(t *testing.T) {
+	released := make(chan struct{})
+	take, taking := make(chan struct{}), make(chan struct{})
+	r := newRig(t, func(o *Options) {
+		inner, sink := o.Attach, o.Sink
+		o.Attach = func(ctx context.Context, in Instance, p Pipes) (Session, error) {
+			s, err := inner(ctx, in, p)
+			if err != nil {
+				return nil, err
+			}
+			return held{s, released}, nil
+		}
+		o.Sink = signal.SinkFunc(func(ctx context.Context, s signal.Signal) error {
+			if s.Kind == signal.ServerStarted {
+				close(taking)
+				<-take
+				select {
+				case <-released:
+					t.Error("released before the sink has taken the start")
+				default:
+				}
+			}
+			return sink.Observe(ctx, s)
+		})
+	})
+	r.apply(fake(t, "good"))
+	<-taking
+	close(take)
+	<-released
+	r.untilTold("good", "started")
+}
+
+func TestASessionThatNeverCountsAsStartedIsReleasedToo(t *testing.T) {
+	released := make(chan struct{})
+	r := newRig(t, func(o *Options) {
+		inner := o.Attach
+		o.Attach = func(ctx context.Context, in Instance, p Pipes) (Session, error) {
+			s, err := inner(context.WithoutCancel(ctx), in, p)
+			if err != nil {
+				return nil, err
+			}
+			<-ctx.Done() // it comes too late
+			return held{s, released}, nil
+		}
+	})
+	spec := fake(t, "good")
+	spec.StartTimeout, spec.Restart.Never = 300*time.Millisecond, true
+	r.apply(spec)
+	<-released
+	r.untilTold("good", "crashed", "permanently_failed")
 }
 
 func TestABlockedSinkDoesNotKeepProcessesAlive(t *testing.T) {

@@ -202,12 +202,13 @@ func fork(name string, attr *syscall.SysProcAttr) {
 func daemon() {
 	kit, err := New(Options{Attach: attach, AdoptOrphans: true})
 	if err != nil {
-		panic(err)
+		fmt.Println(err)
+		os.Exit(1)
 	}
 	var specs []Spec
 	for name := range strings.SplitSeq(os.Getenv("ARG"), ",") {
 		specs = append(specs, Spec{
-			Name: name, Command: []string{self()},
+			Name: name, Command: []string{self()}, Dir: os.Getenv("DIR"),
 			Env: []string{fakeVar + "=" + name, "RECORD=" + os.Getenv("RECORD"), "PATH=" + os.Getenv("PATH"), noNap},
 		})
 	}
@@ -216,6 +217,9 @@ func daemon() {
 		panic(err)
 	}
 	for _, st := range kit.Status() {
+		if st.LastExit != nil {
+			fmt.Println(st.LastExit.Reason)
+		}
 		record("pid " + strconv.Itoa(st.PID))
 	}
 	fmt.Println("up")

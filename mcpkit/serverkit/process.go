@@ -67,6 +67,9 @@ func (k *Kit) spawn(spec Spec, token string, out *stderrlog.Log) (*process, []st
 	if len(argv) == 0 {
 		return nil, argv, errors.New("the command is empty")
 	}
+	if spec.Dir == "" {
+		return nil, argv, errors.New("the server has no working directory, and the folder that the platform was started in is gone")
+	}
 	if !filepath.IsAbs(spec.Dir) {
 		return nil, argv, fmt.Errorf("the working directory %q is not absolute", spec.Dir)
 	}
@@ -91,11 +94,18 @@ func (k *Kit) spawn(spec Spec, token string, out *stderrlog.Log) (*process, []st
 			}
 		}
 	}
+	// One at a time, so that where descriptors are short one gets all it needs.
+	k.spawning.Lock()
+	defer k.spawning.Unlock()
 	for i := 0; i < len(ends); i += 2 {
 		if ends[i], ends[i+1], err = os.Pipe(); err != nil {
 			shut(ends[:]...)
 			return nil, argv, fmt.Errorf("making pipes: %w", err)
 		}
+	}
+	if err := leavesRoom(ends[5]); err != nil {
+		shut(ends[:]...)
+		return nil, argv, err
 	}
 	cmd := &exec.Cmd{
 		Path:  file,

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -345,6 +346,85 @@ func TestStoppingClosesStdinThenTerminatesThenKills(t *testing.T) {
 	}
 	if x := r.stat("immortal").LastExit; x.Signal != "SIGKILL" {
 		t.Errorf("exit %+v", x)
+	}
+}
+
+func TestAPlatformWhoseOwnFolderIsGoneRunsServersInOthers(t *testing.T) {
+	for dir, want := range map[string]string{"/": "up\n", "": "the server has no working directory"} {
+		c := exec.Command("/bin/sh", "-c", `mkdir gone && cd gone && rmdir ../gone && exec "$0"`, self())
+		c.Dir = t.TempDir()
+		c.Env = append(os.Environ(), fakeVar+"=daemon", "ARG=good", "DIR="+dir, "RECORD="+filepath.Join(t.TempDir(), "record"), noNap)
+		out, err := c.Output() // its stdin has ended, so it ends when it is up
+		if err != nil || !strings.HasPrefix(string(out), want) {
+			t.Errorf("in %q it says %q, %v; want %q", dir, out, err, want)
+		}
+	}
+}
+
+func TestServersWaitForDescriptorsWithoutCrashing(t *testing.T) {
+	r := newRig(t)
+	open, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var before unix.Rlimit
+	if err := unix.Prlimit(0, unix.RLIMIT_NOFILE, nil, &before); err != nil {
+		t.Fatal(err)
+	}
+	low := unix.Rlimit{Cur: uint64(len(open)) + 50, Max: before.Max}
+	restore := func() { unix.Prlimit(0, unix.RLIMIT_NOFILE, &before, nil) }
+	t.Cleanup(restore)
+	if err := unix.Prlimit(0, unix.RLIMIT_NOFILE, &low, nil); err != nil {
+		t.Fatal(err)
+	}
+	var specs []Spec
+	for n := range 20 { // three descriptors each, at least
+		s := fake(t, "good")
+		s.Name = "good" + strconv.Itoa(n)
+		specs = append(specs, s)
+	}
+	r.apply(specs...)
+	phases := func() (ready, waiting string) {
+		for _, st := range r.Status() {
+			switch {
+			case st.Phase == Ready:
+				ready = st.Name
+			case st.Phase == Starting && strings.Contains(st.Waiting, "too many open files"):
+				waiting = st.Name
+			default:
+				t.Errorf("status %+v, last exit %+v", st, st.LastExit)
+			}
+			if st.Crashes > 0 || st.Restarts > 0 || st.LastExit != nil && st.LastExit.Cause != "requested" {
+				t.Errorf("status %+v, last exit %+v", st, st.LastExit)
+			}
+		}
+		return ready, waiting
+	}
+	ready, waiting := phases()
+	if ready == "" || waiting == "" {
+		t.Fatalf("ready %q, waiting %q: some must be", ready, waiting)
+	}
+	if err := r.Start(t.Context(), waiting); err == nil || !strings.Contains(err.Error(), "too many open files") {
+		t.Errorf("asking a waiting server to start says %v", err)
+	}
+	if err := r.Stop(t.Context(), waiting); err != nil {
+		t.Errorf("stopping a waiting server: %v", err)
+	}
+	if err := r.Stop(t.Context(), ready); err != nil {
+		t.Errorf("stopping a server: %v", err)
+	}
+	restore()
+	for _, name := range []string{ready, waiting} {
+		if err := r.Start(t.Context(), name); err != nil {
+			t.Error(err)
+		}
+	}
+	eventually(t, "all ready", func() bool {
+		return !slices.ContainsFunc(r.Status(), func(st Status) bool { return st.Phase != Ready || st.Waiting != "" })
+	})
+	phases()
+	if kinds := r.kinds(""); slices.Contains(kinds, "crashed") {
+		t.Errorf("told %v", kinds)
 	}
 }
 

@@ -175,7 +175,7 @@ func (s *server) move(edit func()) {
 
 // enter begins a phase.
 func (s *server) enter(p Phase) {
-	s.move(func() { s.st.Phase, s.st.Since = p, s.kit.now() })
+	s.move(func() { s.st.Phase, s.st.Since, s.st.Waiting = p, s.kit.now(), "" })
 }
 
 // settle notes the outcome of w, so far.
@@ -280,6 +280,7 @@ func (s *server) serve(w want) {
 		s.emit(signal.ServerRestarting, l)
 		select {
 		case <-s.kit.after(delay):
+			s.move(func() { s.st.Restarts++ })
 		case <-w.over:
 			s.calledOff()
 			return
@@ -313,25 +314,34 @@ func (s *server) instance(w want, in Instance) ending {
 	s.move(func() { s.st.Starts++; in.Number = s.st.Starts })
 	mark := s.stderr.Mark()
 	s.stderr.Note("start %d", in.Number)
-	p, argv, err := k.spawn(w.spec, k.token(), s.stderr)
+	p, argv, err := s.spawn(w)
+	if errors.Is(err, errCalledOff) {
+		s.calledOff()
+		return ending{told: true}
+	}
 	if err != nil {
 		return ending{exit: Exit{Cause: causeSpawnFailed, Reason: err.Error(), Time: k.now()}, err: err}
 	}
 	in.PID = p.pid()
-	s.move(func() { s.st.PID, s.up, s.st.Command = in.PID, p.spawned, s.presentable(argv) })
+	s.move(func() { s.st.PID, s.up, s.st.Command, s.st.Waiting = in.PID, p.spawned, s.presentable(argv), "" })
 	s.log.Debug("spawned", "pid", in.PID, "start", in.Number)
 
 	sess, cause, err := s.attach(w, in, p)
 	e := ending{pid: in.PID, err: err}
 	kind := stopGently
 	ready := cause == "" && err == nil
+	release := func() {}
+	if r, ok := sess.(Releaser); ok {
+		release = r.Release
+	}
 	switch {
 	case ready:
 		since := k.now()
-		s.ready(w, sess, in, since.Sub(p.spawned))
+		s.ready(w, sess, in, since.Sub(p.spawned), release)
 		cause, e.err = s.watch(w, sess, p)
 		e.healthy = k.now().Sub(since)
 	case cause != "": // given up
+		release()
 	case errors.Is(err, ErrRespawn):
 		cause, kind = causeProtocol, stopNow
 	default:
@@ -451,12 +461,12 @@ func (s *server) causeOf(w want, p *process, otherwise string) string {
 	}
 }
 
-func (s *server) ready(w want, sess Session, in Instance, took time.Duration) {
+func (s *server) ready(w want, sess Session, in Instance, took time.Duration, release func()) {
 	info := sess.Info()
 	s.enter(Ready)
 	s.move(func() { s.sess, s.gen, s.outcome = sess, w.gen, nil })
-	s.emit(signal.ServerStarted, &signal.Lifecycle{
+	s.emitThen(signal.ServerStarted, &signal.Lifecycle{
 		PID: in.PID, Attempt: in.Crashes, StartMS: took.Milliseconds(),
 		ProtocolVersion: info.ProtocolVersion, ServerName: info.ServerName, ServerVersion: info.ServerVersion, Tools: info.Tools,
-	})
+	}, release)
 }

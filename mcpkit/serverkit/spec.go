@@ -126,6 +126,11 @@ type Session interface {
 	Info() SessionInfo
 }
 
+// Releaser is a Session that holds back what its server says of its own accord
+// until Release is called: once the sink has taken that the server has started,
+// or when it is known that it will not. Release must not wait.
+type Releaser interface{ Release() }
+
 // SessionInfo is what a session tells of its server.
 type SessionInfo struct {
 	ProtocolVersion string `json:"protocol_version,omitempty"`
@@ -169,11 +174,13 @@ const (
 type Status struct {
 	Name     string        `json:"name"`
 	Phase    Phase         `json:"phase"`
-	Since    time.Time     `json:"since"`            // of the phase
-	PID      int           `json:"pid,omitempty"`    // of the running process
-	Uptime   time.Duration `json:"uptime,omitempty"` // nanoseconds since the running process was spawned
-	Starts   int           `json:"starts"`           // processes spawned, or tried to
-	Crashes  int           `json:"crashes"`          // in a row; zero again once it is stable
+	Since    time.Time     `json:"since"`             // of the phase
+	PID      int           `json:"pid,omitempty"`     // of the running process
+	Uptime   time.Duration `json:"uptime,omitempty"`  // nanoseconds since the running process was spawned
+	Starts   int           `json:"starts"`            // processes spawned, or tried to
+	Restarts int           `json:"restarts"`          // starts that followed a crash
+	Crashes  int           `json:"crashes"`           // in a row; zero again once it is stable
+	Waiting  string        `json:"waiting,omitempty"` // why a starting server has no process yet
 	LastExit *Exit         `json:"last_exit,omitempty"`
 	Session  SessionInfo   `json:"session"`
 	Command  []string      `json:"command"` // Command[0] as resolved once it has run; secrets removed

@@ -66,7 +66,8 @@ func Stat(pid int) (m Member, ok bool) {
 func readProc(pid int, name string, buf []byte) ([]byte, bool) {
 	// Plain system calls: thousands of these files are read in a sweep, and
 	// none is worth a place in the poller.
-	fd, err := unix.Open("/proc/"+strconv.Itoa(pid)+"/"+name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	path := "/proc/" + strconv.Itoa(pid) + "/" + name
+	fd, err := patiently(func() (int, error) { return unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0) })
 	if err != nil {
 		return nil, false
 	}
@@ -90,10 +91,22 @@ func readProc(pid int, name string, buf []byte) ([]byte, bool) {
 	}
 }
 
+// patiently calls open until it does not fail for want of descriptors, for a
+// second at most: what a sweep does not see stays alive.
+func patiently[F any](open func() (F, error)) (F, error) {
+	for tries := 0; ; tries++ {
+		f, err := open()
+		if !errors.Is(err, unix.EMFILE) && !errors.Is(err, unix.ENFILE) || tries == 100 {
+			return f, err
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
 // Scan returns all processes. With a prefix it also reads their marks and
 // environments, as far as they may be read, and notes the tokens that begin with it.
 func Scan(prefix string) []Member {
-	dir, err := os.Open("/proc")
+	dir, err := patiently(func() (*os.File, error) { return os.Open("/proc") })
 	if err != nil {
 		return nil
 	}
