@@ -266,7 +266,7 @@ func TestAnAppsIDIsKeptWhenItIsAULIDOrUUIDAndMintedOtherwise(t *testing.T) {
 			t.Errorf("MintID(%q) was not minted: %v", odd, u)
 		}
 	}
-	if MintID("a", "") == MintID("a", "") {
+	if first, second := MintID("a", ""), MintID("a", ""); first == second {
 		t.Error("two events without an id got the same one")
 	}
 }

@@ -232,7 +232,8 @@ type failure struct {
 func (r *run) failure(err error) failure {
 	var api *openai.APIError
 	var req *openai.RequestError
-	status, code, text := 0, "", err.Error()
+	var status int
+	var code, text string
 	switch {
 	case errors.As(err, &api):
 		status, code, text = api.HTTPStatusCode, fmt.Sprint(api.Code)+" "+api.Type, api.Message

@@ -80,7 +80,7 @@ func (l Layout) lock() (release func(), err error) {
 		raw, _ := os.ReadFile(path)
 		return nil, &RunningError{Data: l.Data, PID: strings.TrimSpace(string(raw))}
 	}
-	if err := f.Truncate(0); err == nil {
+	if err = f.Truncate(0); err == nil {
 		_, err = f.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
 	}
 	if err != nil {
