@@ -225,3 +225,16 @@ func TestCallsThatDoNotEndAreCancelledAndToldSo(t *testing.T) {
 	}
 	sync.Wait()
 }
+
+func TestServeReturnsWhenNothingRunsAnyMore(t *testing.T) {
+	s := start(t, func(_ *limits, o *Options) { o.Grace = 10 * time.Millisecond })
+	s.do("POST", "/v1/calls", `{"name":"linger","async":true}`)
+	receive(t, "the call", s.held)
+	s.stop()
+	select {
+	case err := <-s.done:
+		t.Fatalf("the API ended before its call did: %v", err)
+	case <-time.After(100 * time.Millisecond):
+	}
+	s.release <- struct{}{}
+}

@@ -38,6 +38,7 @@ type backend struct {
 	first   uint64 // position of journal[0]
 	grown   chan struct{}
 	broken  error // what reading the journal ends with
+	mute    bool  // it never says that nothing came
 
 	held    chan string // ids of calls of hold that have begun
 	release chan struct{}
@@ -92,6 +93,10 @@ func (b *backend) Call(ctx context.Context, r CallRequest) (*CallResponse, error
 		case <-ctx.Done():
 			return nil, fault.New(fault.Cancelled, "the caller gave up")
 		}
+	case "linger":
+		b.held <- r.ID
+		<-ctx.Done()
+		<-b.release
 	case "panic":
 		panic("a defect")
 	case "fail":
@@ -134,7 +139,7 @@ func (b *backend) Events(ctx context.Context, after uint64, alive time.Duration,
 		} else if at < len(b.journal) {
 			next = b.journal[at]
 		}
-		grown, broken := b.grown, b.broken
+		grown, broken, mute := b.grown, b.broken, b.mute
 		b.mu.Unlock()
 		switch {
 		case next != nil:
@@ -149,6 +154,9 @@ func (b *backend) Events(ctx context.Context, after uint64, alive time.Duration,
 		select {
 		case <-grown:
 		case <-time.After(alive):
+			if mute {
+				continue
+			}
 			if err := emit(nil); err != nil {
 				return err
 			}

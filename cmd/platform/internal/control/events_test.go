@@ -73,6 +73,9 @@ func TestASilentStreamSaysThatItIsThereAndHowFar(t *testing.T) {
 		t.Fatalf("got %+v %v", b, err)
 	}
 	// What is not shown moves the position on, also while it comes without a pause.
+	s.mu.Lock()
+	s.mute = true
+	s.mu.Unlock()
 	busy := make(chan struct{})
 	var sync sync.WaitGroup
 	sync.Go(func() {

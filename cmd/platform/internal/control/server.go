@@ -153,7 +153,6 @@ func (a *api) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	}
 	defer a.work.end()
 	defer a.contain(w, r)
-	w.control.SetWriteDeadline(time.Time{}) // of the request before
 	if r.ContentLength != 0 {
 		w.control.SetReadDeadline(time.Now().Add(a.limits.stall))
 	}

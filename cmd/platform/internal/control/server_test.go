@@ -143,6 +143,32 @@ func TestABodyThatDoesNotComeIsNotWaitedForForever(t *testing.T) {
 	}
 }
 
+func TestABoundOfOneAnswerIsNotTheNextOnes(t *testing.T) {
+	s := start(t, func(l *limits, _ *Options) { l.stall = 50 * time.Millisecond })
+	c, err := net.Dial("unix", s.data+"/platform.sock")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	c.SetDeadline(time.Now().Add(patience))
+	r := bufio.NewReader(c)
+	expect := func(status int, request string) {
+		t.Helper()
+		if _, err := io.WriteString(c, request); err != nil {
+			t.Fatal(err)
+		}
+		res, err := http.ReadResponse(r, nil)
+		if err != nil || res.StatusCode != status {
+			t.Fatalf("got %v %v, want %d", res, err, status)
+		}
+		io.Copy(io.Discard, res.Body)
+	}
+	expect(200, "GET /v1/version HTTP/1.1\r\nHost: platform\r\n\r\n")
+	time.Sleep(2 * s.api.limits.stall) // the bound passes
+	expect(100, "POST /v1/calls HTTP/1.1\r\nHost: platform\r\nContent-Length: 15\r\nExpect: 100-continue\r\n\r\n")
+	expect(200, `{"name":"echo"}`)
+}
+
 func TestWebPagesAreRefused(t *testing.T) {
 	s := start(t, nil)
 	for _, header := range [][]string{
