@@ -26,7 +26,7 @@
 // an event that the server sent before the answer is then already in the
 // session's queue, so it reaches the sink before any later event, but perhaps
 // after the call has returned. What a server says while Connect still reads its
-// tools may reach the sink before Connect has returned.
+// tools may reach the sink before Connect has returned, unless [Conn].Hold is set.
 //
 // The first reading of a list is no signal: that the server is up says it
 // already. Later differences are [signal.CapabilityChanged], which comes after
@@ -155,6 +155,9 @@ type Conn struct {
 	Alias    string // short form for exported names; may be empty
 	Instance string // which process of that server; may be empty
 	Crashes  int    // crashes in a row before this start
+	// Hold keeps signals from the sink until Session.Release, so that somebody
+	// else can say first that the server is up.
+	Hold bool
 
 	// The pipes. The session closes both; closing them elsewhere too does no
 	// harm, and ends the session. Deadlines are used where they are supported.

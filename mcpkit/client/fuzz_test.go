@@ -162,6 +162,49 @@ func TestTheQueueIsBoundedByNumberAndBytes(t *testing.T) {
 	}
 }
 
+func TestAHeldQueueYieldsOnlyWhileItMustNotBlock(t *testing.T) {
+	taken := make(chan bool)
+	take := func(q *queue) {
+		go func() { _, ok := q.take(); taken <- ok }()
+	}
+	q := newQueue(1, 10)
+	q.holdBack()
+	q.put(signal.Signal{})
+	take(q)
+	if !q.put(signal.Signal{}) || !<-taken {
+		t.Error("a full queue does not give in")
+	}
+
+	q = newQueue(1, 10)
+	q.holdBack()
+	q.insist()
+	q.put(signal.Signal{})
+	put := make(chan bool)
+	go func() { put <- q.put(signal.Signal{}) }()
+	for !q.held(time.Now()) {
+		runtime.Gosched()
+	}
+	take(q)
+	select {
+	case <-taken:
+		t.Error("taken from a held queue")
+	case <-put:
+		t.Error("put into a full queue")
+	case <-time.After(20 * time.Millisecond):
+	}
+	q.release()
+	if !<-taken || !<-put {
+		t.Error("released, yet nothing moves")
+	}
+
+	q = newQueue(1, 10)
+	q.holdBack()
+	q.close()
+	if _, ok := q.take(); ok {
+		t.Error("an empty queue that is closed holds up its end")
+	}
+}
+
 func TestReportsComeAtPowersOfTen(t *testing.T) {
 	var said []int64
 	for n := int64(1); n <= 1000; n++ {

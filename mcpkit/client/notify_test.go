@@ -30,6 +30,75 @@ func TestEventsArriveOnceInOrderAsTheyWereSent(t *testing.T) {
 	}
 }
 
+func TestAHeldSessionSaysNothingUntilItIsReleased(t *testing.T) {
+	k := newKit(t)
+	c := k.conn(t, "aurora-valid")
+	c.Hold = true
+	s, err := k.Connect(deadline(t), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := call(k.Manager, deadline(t), "aurora-valid", "emit", ""); err != nil { // ten more, read before the answer
+		t.Fatal(err)
+	}
+	if n := len(k.of(signal.AppEvent)); n != 0 {
+		t.Fatalf("%d signals came too early", n)
+	}
+	s.Release()
+	k.waitOf(t, signal.AppEvent, 20)
+	s.Release() // does no harm
+}
+
+func TestAHeldSessionThatEndsIsReleasedInTime(t *testing.T) {
+	t.Parallel()
+	k := newKit(t)
+	c := k.conn(t, "aurora-valid")
+	c.Hold = true
+	s, err := k.Connect(deadline(t), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := call(k.Manager, deadline(t), "aurora-valid", "emit", ""); err != nil { // so that something is held
+		t.Fatal(err)
+	}
+	c.Stdout.Close()
+	select {
+	case <-s.Done():
+	case <-time.After(patience):
+		t.Fatal("it never ends")
+	}
+	k.waitOf(t, signal.AppEvent, 1)
+
+	c = k.conn(t, "mute") // a Connect that fails leaves nobody to release
+	c.Hold = true
+	ctx, cancel := contextWithTimeout(100 * time.Millisecond)
+	defer cancel()
+	if _, err := k.Connect(ctx, c); err == nil {
+		t.Error("no error")
+	}
+}
+
+func TestAFloodBeforeTheToolsAreReadDoesNotStallAHeldSession(t *testing.T) {
+	t.Parallel()
+	const total = 3000
+	k := newKit(t, func(o *client.Options) { o.QueueSignals = 16 })
+	c := k.conn(t, "aurora-burst", "rate=1000000", fmt.Sprint("total=", total))
+	c.Hold = true
+	s, err := k.Connect(deadline(t), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if i := s.Info(); i.Degraded != "" || i.Tools == 0 {
+		t.Errorf("the session is %+v", i)
+	}
+	s.Release()
+	for i, e := range k.waitOf(t, signal.AppEvent, total) {
+		if want := fmt.Sprintf("burst-%06d", i); !strings.Contains(string(e.Params), want) {
+			t.Fatalf("signal %d is %s", i, e.Params)
+		}
+	}
+}
+
 func TestMalformedEventsArePassedOnToBeJudged(t *testing.T) {
 	k := newKit(t)
 	k.connect(t, "aurora-malformed")

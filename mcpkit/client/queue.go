@@ -17,6 +17,8 @@ type queue struct {
 	changed sync.Cond
 	items   []signal.Signal // a ring of at most limit
 	bytes   int
+	hold    bool      // nothing is taken
+	yield   bool      // holding ends when the queue is full
 	waiting int       // for room
 	waited  time.Time // when somebody last did
 	shut    bool      // nothing more comes
@@ -41,6 +43,10 @@ func (q *queue) put(s signal.Signal) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for q.full(len(s.Params)) && !q.shut && !q.rushed {
+		if q.hold && q.yield {
+			q.hold = false
+			q.changed.Broadcast()
+		}
 		q.waiting++
 		q.changed.Wait()
 		q.waiting--
@@ -76,8 +82,8 @@ func (q *queue) add(s signal.Signal) {
 func (q *queue) take() (signal.Signal, bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for len(q.items) == 0 {
-		if q.shut {
+	for len(q.items) == 0 || q.hold {
+		if len(q.items) == 0 && q.shut {
 			return signal.Signal{}, false
 		}
 		q.changed.Wait()
@@ -90,6 +96,29 @@ func (q *queue) take() (signal.Signal, bool) {
 	q.bytes -= len(s.Params)
 	q.changed.Broadcast()
 	return s, true
+}
+
+// holdBack lets nothing be taken until release, but gives in when the queue is
+// full before insist.
+func (q *queue) holdBack() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.hold, q.yield = true, true
+}
+
+// insist ends the yielding of a hold that has not given in.
+func (q *queue) insist() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.yield = false
+}
+
+// release ends a hold.
+func (q *queue) release() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.hold = false
+	q.changed.Broadcast()
 }
 
 // held reports whether somebody, the read loop as a rule, waits for room or has

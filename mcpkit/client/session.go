@@ -88,6 +88,9 @@ func (m *Manager) connect(ctx context.Context, c Conn) (*Session, error) {
 	}
 	s.lists.wake = make(chan struct{}, 1)
 	s.signals = newQueue(m.opts.QueueSignals, m.opts.QueueBytes)
+	if c.Hold {
+		s.signals.holdBack()
+	}
 	s.logs = newLogLimit()
 	s.life.Store(time.Now().UnixNano())
 	if err := m.enter(s); err != nil {
@@ -105,10 +108,12 @@ func (m *Manager) connect(ctx context.Context, c Conn) (*Session, error) {
 	if err := s.negotiate(ctx); err != nil {
 		s.fail(fmt.Errorf("the session could not be opened: %w", err))
 		s.wire.Close()
+		s.Release() // nobody can do it later
 		<-s.done
 		return nil, fmt.Errorf("connecting to server %s: %w", c.Server, err)
 	}
 	s.readFirst(ctx)
+	s.signals.insist()
 	s.work.Add(1)
 	go s.keep()
 	if s.version >= stateless {
@@ -254,6 +259,12 @@ func (s *Session) readAll() {
 }
 
 // fail ends the session: requests fail at once, tools leave the catalogue, and
+// Release lets the sink have the signals that [Conn].Hold kept. They are also let
+// go two seconds after the session's end, and where more come while Connect still
+// reads the tools than the queue holds: what is not read would hold back the
+// answer with the tools. Release does not wait and may be called more than once.
+func (s *Session) Release() { s.signals.release() }
+
 // Done is closed when the sink has taken what the server said before.
 func (s *Session) fail(err error) {
 	s.endOnce.Do(func() {
@@ -275,6 +286,7 @@ func (s *Session) fail(err error) {
 			case <-s.signals.drained:
 			case <-t.C:
 			}
+			s.Release() // whoever held them has had the time
 			close(s.done)
 		})
 	})
