@@ -47,7 +47,7 @@ func (p *Platform) Servers() []control.Server {
 		since := s.Since
 		v := control.Server{
 			Name: s.Name, Phase: string(s.Phase), PID: s.PID, Since: &since, UptimeMS: s.Uptime.Milliseconds(),
-			Restarts: max(s.Starts-1, 0), ProtocolVersion: s.Session.ProtocolVersion, ServerVersion: s.Session.ServerVersion,
+			Restarts: s.Restarts, Problem: s.Waiting, ProtocolVersion: s.Session.ProtocolVersion, ServerVersion: s.Session.ServerVersion,
 			Tools: s.Session.Tools, Command: s.Command, Dir: s.Dir, Log: s.LogPath,
 		}
 		if m := manifests[s.Name]; m != nil {

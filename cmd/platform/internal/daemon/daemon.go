@@ -217,6 +217,7 @@ func (p *Platform) attach(ctx context.Context, in serverkit.Instance, pipes serv
 	s, err := p.manager.Connect(ctx, client.Conn{
 		Server: in.Name, Alias: m.Alias, Instance: fmt.Sprint(in.Number), Crashes: in.Crashes,
 		Stdin: pipes.Stdin, Stdout: pipes.Stdout, Config: serverConfig(m),
+		Hold: true, // until the start of the server has been told
 	})
 	if err != nil {
 		if errors.Is(err, client.ErrProbeKilled) {

@@ -235,6 +235,22 @@ func TestAServerThatComesUpIsLifecycleStarted(t *testing.T) {
 	}
 }
 
+func TestWhatAServerSaysAtOnceComesAfterItsStart(t *testing.T) {
+	r := launch(t, map[string]string{"s.yaml": fake("s", "aurora-valid", "")})
+	r.has("s", "build.finished", 10)
+	if first := r.events("s")[0]; first.Payload.Type != "lifecycle.started" {
+		t.Errorf("the first event is %s", first.Payload.Type)
+	}
+}
+
+func TestAServerThatTheProbeKillsHasNotBeenRestarted(t *testing.T) {
+	r := launch(t, map[string]string{"s.yaml": fake("s", "discover-crash", "")})
+	r.phase("s", "ready")
+	if n := r.server("s").Restarts; n != 0 {
+		t.Errorf("it shows %d restarts", n)
+	}
+}
+
 func TestAServerThatIsStoppedAndOneThatCrashesAreToldApart(t *testing.T) {
 	r := launch(t, map[string]string{"s.yaml": fake("s", "echo", ""), "c.yaml": fake("c", "crash-third", quickRestarts)})
 	r.phase("s", "ready")
