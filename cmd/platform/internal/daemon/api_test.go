@@ -299,7 +299,7 @@ func TestTheStreamGoesOnOverARestartWithoutGapOrRepeat(t *testing.T) {
 	}
 	// The stream is the journal, and without all=true what the Brain is given.
 	var inbox []uint64
-	j := r.inbox.Journal().Reader(1)
+	j := r.bus.Journal().Reader(1)
 	defer j.Close()
 	for range ids {
 		rec, err := j.Next()

@@ -26,7 +26,7 @@ func (p *Platform) Status() control.Status {
 		State: "ok", Problems: append([]string{}, p.problems...),
 		Events: control.Events{Accepted: c.Accepted, Duplicate: c.Duplicate, Rejected: c.Rejected, Expired: c.Expired, Waiting: c.Waiting},
 	}
-	if err := p.inbox.State().Err; err != nil {
+	if err := p.busErr(); err != nil {
 		st.State = "degraded"
 		st.Problems = append(st.Problems, "inbox: "+err.Error())
 	}

@@ -14,8 +14,6 @@ import (
 	"github.com/hashicorp/go-multierror"
 
 	"github.com/aurorabot-dev/platform/bridge"
-	"github.com/aurorabot-dev/platform/bridge/inbox"
-	"github.com/aurorabot-dev/platform/bridge/journal"
 	"github.com/aurorabot-dev/platform/bridge/outbox"
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/control"
 	"github.com/aurorabot-dev/platform/mcpkit/artifact"
@@ -50,7 +48,8 @@ type Platform struct {
 
 	redactor  *redact.Redactor
 	artifacts *artifact.Store
-	inbox     *inbox.Inbox
+	bus       eventBus
+	busErr    func() error // why events do not get through, or nil
 	bridge    *bridge.Bridge
 	manager   *client.Manager
 	kit       *serverkit.Kit
@@ -90,20 +89,16 @@ func Run(ctx context.Context, o Options, log *slog.Logger, hooks Hooks) (err err
 	if p.artifacts, err = artifact.Open(p.layout.Artifacts(), artifact.Options{}); err != nil {
 		return err
 	}
-	if p.inbox, err = inbox.Open(inbox.Options{
-		Dir: p.layout.Inbox(), Journal: journal.Options{Dir: p.layout.Journal()}, Logger: p.log,
-	}); err != nil {
+	if err := p.openBus(ctx, down); err != nil {
 		return err
 	}
-	down.add("inbox", func(context.Context) error { return p.inbox.Close() })
-	p.problems = append(p.problems, p.inbox.Problems()...)
 	for _, problem := range p.problems {
 		p.log.Warn("data folder", "problem", problem)
 	}
 
 	store := artifactStore{p.artifacts}
 	p.bridge = bridge.New(bridge.Options{
-		Bus: p.inbox, Logger: p.log, Store: store, Routes: o.routes(),
+		Bus: p.bus, Logger: p.log, Store: store, Routes: o.routes(),
 		Redact: p.redactJSON, RedactText: p.redactText,
 	})
 	down.add("bridge", p.bridge.Close)
@@ -141,6 +136,7 @@ func Run(ctx context.Context, o Options, log *slog.Logger, hooks Hooks) (err err
 	if err := p.openOutbox(ctx, sink, down); err != nil {
 		return err
 	}
+	p.retain(ctx, down)
 	p.watch(ctx, hooks.Reload, down)
 	p.Reload()
 	p.log.Info("platform is up", "data", o.Data, "socket", p.socket, "servers", len(p.manifests))

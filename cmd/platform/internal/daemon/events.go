@@ -13,11 +13,11 @@ import (
 )
 
 // Position is that of the last event that is durable.
-func (p *Platform) Position() uint64 { return p.inbox.Journal().Durable() }
+func (p *Platform) Position() uint64 { return p.bus.Journal().Durable() }
 
 // Events reads the journal as it grows.
 func (p *Platform) Events(ctx context.Context, after uint64, alive time.Duration, emit func(*control.Event) error) error {
-	j := p.inbox.Journal()
+	j := p.bus.Journal()
 	r := j.Reader(after + 1)
 	defer r.Close()
 	for {

@@ -54,6 +54,11 @@ type Options struct {
 	Tool   Tools  `yaml:"tools"`
 	Call   Calls  `yaml:"calls"`
 	API    API    `yaml:"api"`
+	// Bus is what carries events to the Brain: inbox or nats.
+	Bus       string    `yaml:"bus"`
+	Inbox     Inbox     `yaml:"inbox"`
+	NATS      NATS      `yaml:"nats"`
+	Retention Retention `yaml:"retention"`
 	// Events routes event types, exact or as a prefix ending in ".*", to "inbox"
 	// or "journal".
 	Events map[string]string `yaml:"events"`
@@ -95,6 +100,8 @@ func Defaults() Options {
 		Log:             Log{Format: "text", Level: "info"},
 		Tool:            Tools{Prefix: "mcp", Profile: "openai"},
 		Call:            Calls{MaxPreview: 2000, MaxResult: 64 << 10},
+		Bus:             InboxBus,
+		Retention:       Retention{Days: 30, Bytes: 1 << 30},
 		SpawnsPerMinute: 120,
 		ShutdownSeconds: 15,
 	}
@@ -125,8 +132,10 @@ func (o *Options) ReadConfig(path string, asked bool) error {
 		o.Manifests[i] = under(dir, m)
 	}
 	o.Data = under(dir, o.Data)
-	if o.Policy != "" {
-		o.Policy = under(dir, o.Policy)
+	for _, file := range []*string{&o.Policy, &o.NATS.Creds, &o.NATS.CA, &o.NATS.Cert, &o.NATS.Key} {
+		if *file != "" {
+			*file = under(dir, *file)
+		}
 	}
 	return nil
 }
@@ -162,6 +171,20 @@ func (o *Options) Validate() error {
 	if o.API.Listen != "" {
 		if err := control.CheckAddress(o.API.Listen); err != nil {
 			add("api.listen: %v", err)
+		}
+	}
+	switch {
+	case o.Bus != InboxBus && o.Bus != NATSBus:
+		add("bus: %q is neither inbox nor nats", o.Bus)
+	case o.Bus == NATSBus && len(o.NATS.URLs) == 0:
+		add("nats.urls: name a server, such as nats://127.0.0.1:4222")
+	}
+	if o.Retention.Days < 0 || o.Retention.Bytes < 0 {
+		add("retention: must not be negative; 0 is for ever")
+	}
+	for name, l := range map[string]Limit{"soft": o.Inbox.Soft, "hard": o.Inbox.Hard} {
+		if l.Files < 0 || l.Bytes < 0 || l.Do != "" && l.Do != "block" && l.Do != "spill" {
+			add("inbox.%s: files and bytes must not be negative, and do is block or spill", name)
 		}
 	}
 	if o.SpawnsPerMinute < 1 {

@@ -1,0 +1,152 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"github.com/aurorabot-dev/platform/bridge/bus"
+	"github.com/aurorabot-dev/platform/bridge/inbox"
+	"github.com/aurorabot-dev/platform/bridge/inbox/queue"
+	"github.com/aurorabot-dev/platform/bridge/journal"
+	"github.com/aurorabot-dev/platform/bridge/natsbus"
+	"github.com/aurorabot-dev/platform/mcpkit/artifact"
+)
+
+// Values of Options.Bus.
+const (
+	InboxBus = "inbox" // files for a Brain on this machine
+	NATSBus  = "nats"  // JetStream, for more than one machine
+)
+
+// NATS says how to reach JetStream; see package natsbus for what each value means.
+type NATS struct {
+	URLs     []string `yaml:"urls"`
+	Creds    string   `yaml:"creds"` // a file
+	CA       string   `yaml:"ca"`    // a file, as the next two
+	Cert     string   `yaml:"cert"`
+	Key      string   `yaml:"key"`
+	Stream   string   `yaml:"stream"`
+	Prefix   string   `yaml:"prefix"` // of subjects
+	Replicas int      `yaml:"replicas"`
+	MaxDays  int      `yaml:"max_days"` // how long the stream keeps an event
+	MaxBytes int64    `yaml:"max_bytes"`
+}
+
+// Inbox bounds pending/. At a limit new events are either held back in the
+// journal until the Brain has taken some (block), or expired ones give way (spill).
+type Inbox struct {
+	Soft Limit `yaml:"soft"`
+	Hard Limit `yaml:"hard"`
+}
+
+// Limit is a number of files or of bytes, whichever comes first; zero is the default.
+type Limit struct {
+	Files int64  `yaml:"files"`
+	Bytes int64  `yaml:"bytes"`
+	Do    string `yaml:"do"` // block or spill; empty is the default
+}
+
+func (l Limit) limit() inbox.Limit {
+	out := inbox.Limit{Files: l.Files, Bytes: l.Bytes}
+	switch l.Do {
+	case "block":
+		out.Do = inbox.Block
+	case "spill":
+		out.Do = inbox.Spill
+	}
+	return out
+}
+
+// Retention says how long what nobody waits for is kept: files of done/, failed/
+// and rejected/, each, and artifacts.
+type Retention struct {
+	Days  int   `yaml:"days"`  // zero is for ever
+	Bytes int64 `yaml:"bytes"` // zero is without limit
+}
+
+// eventBus is a bus with its journal.
+type eventBus interface {
+	bus.Bus
+	Journal() *journal.Journal
+	Problems() []string
+}
+
+// openBus opens what carries envelopes to the Brain.
+func (p *Platform) openBus(ctx context.Context, down *teardown) (err error) {
+	switch n := p.o.NATS; p.o.Bus {
+	case NATSBus:
+		b, err := natsbus.Open(ctx, natsbus.Options{
+			URLs: n.URLs, Creds: n.Creds, CA: n.CA, CertFile: n.Cert, KeyFile: n.Key, Stream: n.Stream, Prefix: n.Prefix,
+			Replicas: n.Replicas, MaxAge: time.Duration(n.MaxDays) * 24 * time.Hour, MaxBytes: n.MaxBytes,
+			Journal: journal.Options{Dir: filepath.Join(p.layout.Journal(), "nats")}, Logger: p.log,
+		})
+		if err != nil {
+			return err
+		}
+		p.bus, p.busErr = b, func() error { return b.State().Err }
+	default:
+		x, err := inbox.Open(inbox.Options{
+			Dir: p.layout.Inbox(), Journal: journal.Options{Dir: p.layout.Journal()}, Logger: p.log,
+			Soft: p.o.Inbox.Soft.limit(), Hard: p.o.Inbox.Hard.limit(),
+		})
+		if err != nil {
+			return err
+		}
+		p.bus, p.busErr = x, func() error { return x.State().Err }
+	}
+	down.add("bus", func(context.Context) error { return p.bus.Close() })
+	p.problems = append(p.problems, p.bus.Problems()...)
+	return nil
+}
+
+// retain removes what is too old, now and every hour until the teardown.
+func (p *Platform) retain(ctx context.Context, down *teardown) {
+	ctx, stop := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		tick := time.NewTicker(time.Hour)
+		defer tick.Stop()
+		for {
+			if err := p.prune(ctx); err != nil && ctx.Err() == nil {
+				p.log.Error("removing what is too old failed", "error", err)
+			}
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+			}
+		}
+	}()
+	down.add("retention", func(context.Context) error { stop(); <-done; return nil })
+}
+
+// minArtifactAge keeps artifacts that an event may just be about to name.
+const minArtifactAge = time.Hour
+
+func (p *Platform) prune(ctx context.Context) error {
+	r := p.o.Retention
+	age := time.Duration(r.Days) * 24 * time.Hour
+	if age == 0 && r.Bytes == 0 {
+		return nil
+	}
+	got, err := p.artifacts.Prune(ctx, artifact.Policy{MaxAge: age, MaxTotal: r.Bytes, MinAge: minArtifactAge})
+	if err != nil {
+		return fmt.Errorf("artifacts: %w", err)
+	}
+	policy := queue.Policy{Age: age, Bytes: r.Bytes}
+	files, err := queue.Dir(p.layout.Inbox()).Prune(map[string]queue.Policy{queue.Done: policy, queue.Failed: policy, queue.Rejected: policy}, false)
+	if err != nil {
+		return fmt.Errorf("inbox: %w", err)
+	}
+	removed := int64(got.Removed)
+	for _, f := range files {
+		removed += f.Files
+	}
+	if removed > 0 {
+		p.log.Info("removed what was too old", "files", removed)
+	}
+	return nil
+}
