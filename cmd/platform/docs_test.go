@@ -121,7 +121,7 @@ func TestTheSettingsInTheDocsAreTheDefaults(t *testing.T) {
 	}
 	want := daemon.Defaults()
 	want.Data = filepath.Join(filepath.Dir(file), want.Data)
-	want.Manifests, want.Events = []string{}, map[string]string{}
+	want.Manifests, want.Events, want.NATS.URLs = []string{}, map[string]string{}, []string{}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("docs/operate.md says\n%+v\nthe defaults are\n%+v", got, want)
 	}

@@ -1,0 +1,71 @@
+package daemon
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+func TestOneLineOfConfigurationSendsEventsToJetStream(t *testing.T) {
+	srv, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: -1, JetStream: true, StoreDir: t.TempDir(), NoSigs: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv.Start()
+	defer func() { srv.Shutdown(); srv.WaitForShutdown() }()
+	if !srv.ReadyForConnections(20 * time.Second) {
+		t.Fatal("the NATS server is not ready")
+	}
+
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "s.yaml"), []byte(fake("s", "echo", "")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	o := Defaults()
+	o.Data, o.Manifests = filepath.Join(t.TempDir(), "data"), []string{dir}
+	o.Bus, o.NATS.URLs = NATSBus, []string{srv.ClientURL()}
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- Run(ctx, o, slog.New(slog.DiscardHandler), Hooks{}) }()
+	defer func() {
+		stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}()
+
+	conn, err := nats.Connect(srv.ClientURL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	js, err := jetstream.New(conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wait, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	for {
+		stream, err := js.Stream(wait, "AURORA")
+		if err == nil {
+			if msg, err := stream.GetLastMsgForSubject(wait, "aurora.lifecycle.started"); err == nil {
+				if msg.Header.Get("Nats-Msg-Id") == "" {
+					t.Error("the message has no id")
+				}
+				return
+			}
+		}
+		select {
+		case <-wait.Done():
+			t.Fatalf("no event came: %v", err)
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
