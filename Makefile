@@ -6,6 +6,7 @@ TOOLS   := .tools
 # LONG scales the long counts of fault tests: 1 in CI, more in `make soak`.
 LONG    ?= 1
 FUZZ    ?= 5s
+E2E_TIMEOUT ?= 40m
 
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
@@ -34,7 +35,7 @@ lint: ## formatting, vet, static analysis, module tidiness
 
 e2e: build ## third-party servers, a real browser, faults; needs Node.js, installs the rest
 	@./e2e/setup
-	AURORA_LONG=$(LONG) $(GO) test -tags e2e -count=1 -timeout 40m -v ./e2e/...
+	AURORA_LONG=$(LONG) $(GO) test -tags e2e -count=1 -timeout $(E2E_TIMEOUT) -v ./e2e/...
 
 bench: ## benchmarks as a table of ratios against baselines of the same run
 	@./e2e/bench
@@ -49,7 +50,7 @@ fuzz: ## each fuzz target for FUZZ (5s)
 check: lint test fuzz ## what to run before pushing
 
 soak: ## the long counts of every fault test
-	$(MAKE) e2e LONG=50
+	$(MAKE) e2e LONG=50 E2E_TIMEOUT=6h
 
 clean: ## remove what was built
 	rm -rf $(BIN) $(TOOLS)

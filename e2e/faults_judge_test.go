@@ -147,6 +147,7 @@ func (v *verdict) folders(inbox string) error {
 // are not whole.
 type watcher struct {
 	stop    chan struct{}
+	once    sync.Once
 	done    sync.WaitGroup
 	checked int
 	partial []string
@@ -203,7 +204,7 @@ func (w *watcher) look(pending string, known map[string]bool) map[string]bool {
 
 // end stops watching and returns what was seen that was not whole.
 func (w *watcher) end() []string {
-	close(w.stop)
+	w.once.Do(func() { close(w.stop) })
 	w.done.Wait()
 	return w.partial
 }

@@ -41,7 +41,7 @@ func (r *rig) killRounds(rounds int) {
 	r.consume(0)
 	for range rounds {
 		if rand.IntN(4) > 0 { // else also while they start
-			r.producer.waitOpen()
+			r.ackedMore(1 + rand.IntN(60))
 		}
 		time.Sleep(time.Duration(rand.IntN(300)) * time.Millisecond)
 		which := 1 + rand.IntN(3)

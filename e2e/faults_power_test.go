@@ -65,10 +65,7 @@ func (r *rig) powerRound(d *disk) {
 	d.cutPower()
 	r.producer.kill()
 	r.consumer.kill()
-	partial := r.watcher.end()
-	d.remount()
-	r.watcher = watch(r.inbox)
-	r.watcher.partial = partial
+	r.unwatched(func() { d.remount() })
 }
 
 // The same cuts must be caught where syncs are not done: strace answers them in
@@ -84,10 +81,7 @@ func TestTheJudgesCatchAnInboxThatDoesNotSync(t *testing.T) {
 			r.ackedMore(300)
 			d.cutPower()
 			r.producer.kill()
-			partial := r.watcher.end()
-			d.remount()
-			r.watcher = watch(r.inbox)
-			r.watcher.partial = partial
+			r.unwatched(func() { d.remount() })
 		}
 		if v := r.end(true); v.Lost > 0 {
 			t.Log("caught: ", v.counts())

@@ -71,15 +71,25 @@ type disk struct {
 // newDisk makes a file system of a kind, such as ext4, and mounts it.
 func newDisk(t *testing.T, kind, options string) *disk {
 	t.Helper()
+	return newDiskFor(t, kind, options, 100_000)
+}
+
+// newDiskFor makes one with room for so many small files.
+func newDiskFor(t *testing.T, kind, options string, files int) *disk {
+	t.Helper()
 	d := &disk{t: t, image: filepath.Join(t.TempDir(), "image"), dir: t.TempDir(), options: "loop,noatime" + options}
 	f, err := os.Create(d.image)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(f.Truncate(512<<20), f.Close()); err != nil {
+	if err := errors.Join(f.Truncate(512<<20+int64(files)*5<<10), f.Close()); err != nil { // most of it a hole
 		t.Fatal(err)
 	}
-	command(t, "mkfs."+kind, "-q", d.image)
+	args := []string{"-q", d.image}
+	if kind == "ext4" {
+		args = []string{"-q", "-N", fmt.Sprint(files + 20_000), d.image}
+	}
+	command(t, "mkfs."+kind, args...)
 	mount(t, d.dir, "-o", d.options, d.image)
 	return d
 }
@@ -299,11 +309,7 @@ func newRig(t *testing.T, dir string, spec producerSpec, who taker) *rig {
 		}
 	}
 	r.watcher = watch(r.inbox)
-	t.Cleanup(func() {
-		if r.watcher != nil {
-			r.watcher.end()
-		}
-	})
+	t.Cleanup(func() { r.watcher.end() })
 	return r
 }
 
@@ -395,6 +401,25 @@ func (r *rig) wellAgain() {
 	})
 }
 
+// unwatched does what the watcher must not look at, such as a disk that goes.
+func (r *rig) unwatched(do func()) {
+	r.t.Helper()
+	partial := r.watcher.end()
+	do()
+	r.watcher = watch(r.inbox)
+	r.watcher.partial = partial
+}
+
+// ackedNoMore waits until nothing is acknowledged any more, and sees that it stays so.
+func (r *rig) ackedNoMore() {
+	r.t.Helper()
+	until(r.t, time.Minute, "nothing acknowledged any more", func() (bool, any) {
+		before := r.acked()
+		time.Sleep(500 * time.Millisecond)
+		return r.acked() == before, before
+	})
+}
+
 // complete lets a new start complete what a killed producer left.
 func (r *rig) complete() {
 	r.t.Helper()
@@ -433,9 +458,7 @@ func (r *rig) end(claimsUndone bool) *verdict {
 	if r.pywatch != nil {
 		r.pywatch.kill()
 	}
-	partial := r.watcher.end()
-	r.watcher = nil
-	return verdictOf(r.t, r.inbox, r.spec.Emitted, partial, claimsUndone)
+	return verdictOf(r.t, r.inbox, r.spec.Emitted, r.watcher.end(), claimsUndone)
 }
 
 // mustBeClean ends the rig and fails unless all is as it should be.

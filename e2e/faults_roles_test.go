@@ -80,8 +80,8 @@ type producerSpec struct {
 	// over all sources in the order of publication. 0: each source publishes by
 	// itself, one event at a time, and ids rise within a source alone.
 	Batch      int
-	Forget     bool // a negative control: ids are forgotten at once
-	MaxPending int
+	Forget     bool  // a negative control: ids are forgotten at once
+	MaxPending int64 // files in pending/
 	MaxLag     int
 }
 
@@ -177,7 +177,7 @@ func produce(spec producerSpec) error {
 	if err != nil {
 		return err
 	}
-	opt := inbox.Options{Dir: filepath.Join(spec.Dir, "inbox"), MaxPending: spec.MaxPending, MaxLag: spec.MaxLag, Retry: 50 * time.Millisecond,
+	opt := inbox.Options{Dir: filepath.Join(spec.Dir, "inbox"), Hard: inbox.Limit{Files: spec.MaxPending}, MaxLag: spec.MaxLag, Retry: 50 * time.Millisecond,
 		Journal: journal.Options{Dir: filepath.Join(spec.Dir, "journal"), SegmentBytes: 1 << 20}}
 	if spec.Forget {
 		opt.Journal.MaxIDs = 1

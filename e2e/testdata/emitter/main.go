@@ -75,6 +75,8 @@ func setup(app *appkit.App) error {
 		func(context.Context, struct{}) (map[string]int64, error) {
 			return map[string]int64{"emitted": emitted.Load()}, nil
 		})
+	appkit.AddTool(app, appkit.Tool{Name: "reset", Description: "A tool of high risk, which says that it was called.", Destructive: true},
+		func(context.Context, struct{}) (string, error) { return "called", nil })
 	return nil
 }
 
