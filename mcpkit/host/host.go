@@ -24,6 +24,7 @@ import (
 	"github.com/aurorabot-dev/platform/mcpkit/catalog"
 	"github.com/aurorabot-dev/platform/mcpkit/client"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
+	"github.com/aurorabot-dev/platform/mcpkit/jsoncheck"
 	"github.com/aurorabot-dev/platform/mcpkit/openai"
 	"github.com/aurorabot-dev/platform/mcpkit/policy/review"
 	"github.com/aurorabot-dev/platform/mcpkit/signal"
@@ -219,9 +220,9 @@ func (h *Host) Call(ctx context.Context, c Call) (*Result, error) {
 	}
 	line.resolved(tool)
 
-	args, err := arguments(c.Arguments)
+	args, value, err := arguments(c.Arguments)
 	if err == nil {
-		err = h.schemas.checkArguments(tool, args)
+		err = h.schemas.checkArguments(tool, value, len(args))
 	}
 	if err != nil {
 		return nil, line.refused(err)
@@ -238,20 +239,22 @@ func (h *Host) Call(ctx context.Context, c Call) (*Result, error) {
 	}
 
 	line.started()
-	answer, err := h.o.Client.Call(ctx, client.CallRequest{
+	result, err := h.o.Client.Call(ctx, client.CallRequest{
 		Server: tool.Source.Server, Tool: tool.Source.OriginalName,
 		Arguments: args, CallID: line.id, Timeout: c.Timeout, OnProgress: c.Progress,
 	})
+	var seen answer
 	if err == nil {
-		err = h.schemas.checkResult(tool, answer)
+		seen = read(result.Raw)
+		err = h.schemas.checkResult(tool, seen)
 	}
 	if err != nil {
 		run.fail(line, err)
 		return nil, line.failed(err)
 	}
 
-	clean, secrets := h.o.Redact(answer.Raw)
-	res := &Result{CallID: line.id, Tool: tool.ID(), Name: tool.Name, Raw: clean, IsError: answer.IsError(), secrets: secrets}
+	clean, secrets := h.o.Redact(result.Raw)
+	res := &Result{CallID: line.id, Tool: tool.ID(), Name: tool.Name, Raw: clean, IsError: seen.isError, secrets: secrets}
 	if len(res.Raw) > h.o.MaxResult {
 		res.Artifact = h.keep(ctx, res.Raw)
 	}
@@ -324,17 +327,21 @@ func (h *Host) keep(ctx context.Context, raw json.RawMessage) any {
 	return ref
 }
 
-// arguments makes an object of what the caller gave, or says why it is none.
-func arguments(raw json.RawMessage) (json.RawMessage, error) {
-	switch kind := firstByte(raw); {
-	case kind == 0 || string(raw) == "null":
-		return json.RawMessage("{}"), nil
-	case kind != '{' || !json.Valid(raw):
-		return nil, fault.New(fault.InvalidArguments, "the arguments must be one JSON object")
-	case !utf8.Valid(raw): // which json.Valid lets pass, and strict servers die of
-		return nil, fault.New(fault.InvalidArguments, "the arguments are not valid UTF-8")
+// arguments makes an object of what the caller gave, raw and read, or says why it
+// is none.
+func arguments(raw json.RawMessage) (json.RawMessage, any, error) {
+	kind := firstByte(raw)
+	if kind == 0 || string(raw) == "null" {
+		return json.RawMessage("{}"), map[string]any{}, nil
 	}
-	return raw, nil
+	value, err := jsoncheck.Decode(raw)
+	switch {
+	case kind != '{' || err != nil:
+		return nil, nil, fault.New(fault.InvalidArguments, "the arguments must be one JSON object")
+	case !utf8.Valid(raw): // which JSON readers let pass, and strict servers die of
+		return nil, nil, fault.New(fault.InvalidArguments, "the arguments are not valid UTF-8")
+	}
+	return raw, value, nil
 }
 
 func firstByte(raw []byte) byte {

@@ -3,18 +3,12 @@ package host
 import (
 	"context"
 	"encoding/json"
-	"errors"
-	"fmt"
-	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/oklog/ulid/v2"
 
 	"github.com/aurorabot-dev/platform/mcpkit/catalog"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
-	"github.com/aurorabot-dev/platform/mcpkit/policy/review"
-	"github.com/aurorabot-dev/platform/mcpkit/redact"
 	"github.com/aurorabot-dev/platform/mcpkit/signal"
 )
 
@@ -61,8 +55,8 @@ func (l *line) emit(kind signal.Kind, summary string, fill func(*signal.Step)) {
 			s.Ack = func(signal.Ack) { a.Recorded() }
 		}
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(l.ctx), recordTimeout)
-	defer cancel()
+	ctx := wait(l.ctx, recordTimeout)
+	defer ctx.end()
 	if err := l.h.o.Sink.Observe(ctx, s); err != nil {
 		l.h.o.Logger.Error("a step of a call was not recorded", "call", l.id, "step", kind, "error", err)
 	}
@@ -94,7 +88,7 @@ func (l *line) failed(err error) error {
 }
 
 func (l *line) fail(kind signal.Kind, f *fault.Error) error {
-	l.emit(kind, fmt.Sprintf("%s failed: %s", l.step.Tool, f.Message), l.failure(f))
+	l.emit(kind, l.step.Tool+" failed: "+f.Message, l.failure(f))
 	return f
 }
 
@@ -126,15 +120,16 @@ func (l *line) completed(res *Result) {
 	if res.IsError {
 		kind, verb = signal.ToolFailed, "failed"
 	}
-	preview, flags := preview(res.Raw, l.h.o.MaxPreview)
+	seen := read(res.Raw)
+	preview, flags := seen.preview(l.h.o.MaxPreview)
 	for _, kind := range res.secrets {
 		flags = append(flags, "secret_"+kind)
 	}
-	l.emit(kind, fmt.Sprintf("%s %s in %s: %s", l.step.Tool, verb, res.Duration.Round(time.Millisecond), preview), func(s *signal.Step) {
+	l.emit(kind, l.step.Tool+" "+verb+" in "+res.Duration.Round(time.Millisecond).String()+": "+preview, func(s *signal.Step) {
 		s.DurationMS, s.Size, s.Preview, s.IsError = res.Duration.Milliseconds(), int64(len(res.Raw)), preview, res.IsError
 		s.Flags = flags
 		if res.IsError {
-			s.ErrorCode, s.Reason, s.Retryable = businessFailure(res.Raw)
+			s.ErrorCode, s.Reason, s.Retryable = seen.failure()
 			s.Outcome = string(fault.OutcomeFailed)
 		}
 		if res.Artifact != nil {
@@ -144,68 +139,4 @@ func (l *line) completed(res *Result) {
 			s.Result = res.Raw
 		}
 	})
-}
-
-// businessFailure reads the one shape of a failure out of a result whose tool
-// reported one; tools that use another shape leave only their text.
-func businessFailure(raw json.RawMessage) (code, message string, retryable bool) {
-	var r struct {
-		Structured *fault.Error `json:"structuredContent"`
-	}
-	if err := json.Unmarshal(raw, &r); err != nil || r.Structured == nil || r.Structured.Code == "" {
-		text, _ := preview(raw, 300)
-		return "tool_error", text, false
-	}
-	return r.Structured.Code, r.Structured.Message, r.Structured.Retryable
-}
-
-// preview is the beginning of a result's text for events (text parts joined,
-// other parts named, else the structured content) without hidden characters, and
-// what is dangerous in that text.
-func preview(raw json.RawMessage, limit int) (text string, flags []string) {
-	var r struct {
-		Content []struct {
-			Type string `json:"type"`
-			Text string `json:"text"`
-			MIME string `json:"mimeType"`
-			URI  string `json:"uri"`
-		} `json:"content"`
-		Structured json.RawMessage `json:"structuredContent"`
-	}
-	if err := json.Unmarshal(raw, &r); err != nil {
-		var shape *json.UnmarshalTypeError
-		if !errors.As(err, &shape) {
-			return "", nil
-		}
-	}
-	const most = 64 << 10 // of text that is looked at
-	var b strings.Builder
-	for _, c := range r.Content {
-		if b.Len() > most {
-			break
-		}
-		if b.Len() > 0 {
-			b.WriteByte('\n')
-		}
-		switch {
-		case c.Type == "text":
-			b.WriteString(c.Text[:min(len(c.Text), most)])
-		case c.URI != "":
-			fmt.Fprintf(&b, "[%s %s]", c.Type, c.URI)
-		default:
-			fmt.Fprintf(&b, "[%s %s]", c.Type, c.MIME)
-		}
-	}
-	if b.Len() == 0 {
-		b.Write(r.Structured[:min(len(r.Structured), most)])
-	}
-	s := strings.ToValidUTF8(b.String(), "\uFFFD")
-	flags = review.Flags(s)
-	if s, _ = redact.Strip(s[:min(len(s), 2*limit+utf8.UTFMax)]); len(s) <= limit {
-		return s, flags
-	}
-	for limit > 0 && !utf8.RuneStart(s[limit]) {
-		limit--
-	}
-	return s[:limit] + "…", flags
 }

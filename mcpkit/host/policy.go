@@ -3,7 +3,6 @@ package host
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"time"
 
 	"github.com/aurorabot-dev/platform/mcpkit/catalog"
@@ -55,7 +54,7 @@ func (l *line) permit(g Gate, args json.RawMessage) (run, error) {
 }
 
 func (l *line) asked(v policy.Verdict, args json.RawMessage) {
-	l.emit(signal.PermissionRequested, fmt.Sprintf("%s: %s", l.step.Tool, question(v)), func(s *signal.Step) {
+	l.emit(signal.PermissionRequested, l.step.Tool+": "+question(v), func(s *signal.Step) {
 		s.Decision, s.Reason, s.Approval, s.Arguments = string(v.Action), v.Reason, v.Approval, args
 	})
 }
@@ -73,7 +72,7 @@ func (l *line) decided(v policy.Verdict) {
 	if v.Action == rules.Ask {
 		decision = "open" // nobody has answered yet
 	}
-	l.emit(signal.PermissionResolved, fmt.Sprintf("%s: %s by %s", l.step.Tool, decision, v.Actor), func(s *signal.Step) {
+	l.emit(signal.PermissionResolved, l.step.Tool+": "+decision+" by "+v.Actor, func(s *signal.Step) {
 		s.Decision, s.Actor, s.Reason, s.Approval = decision, v.Actor, v.Reason, v.Approval
 	})
 }
@@ -97,8 +96,8 @@ func (r run) complete(l *line, res *Result) {
 	if r.Run == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(l.ctx), ledgerTimeout)
-	defer cancel()
+	ctx := wait(l.ctx, ledgerTimeout)
+	defer ctx.end()
 	out := ledger.Result{Raw: res.Raw, IsError: res.IsError}
 	if res.Artifact != nil {
 		out.Ref, _ = json.Marshal(res.Artifact)
@@ -112,8 +111,8 @@ func (r run) fail(l *line, cause error) {
 	if r.Run == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(l.ctx), ledgerTimeout)
-	defer cancel()
+	ctx := wait(l.ctx, ledgerTimeout)
+	defer ctx.end()
 	if err := r.Fail(ctx, cause); err != nil {
 		l.h.o.Logger.Error("the ledger lacks the end of a call", "call", l.id, "error", err)
 	}

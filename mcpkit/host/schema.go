@@ -15,7 +15,6 @@ import (
 	"golang.org/x/text/message"
 
 	"github.com/aurorabot-dev/platform/mcpkit/catalog"
-	"github.com/aurorabot-dev/platform/mcpkit/client"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
 	"github.com/aurorabot-dev/platform/mcpkit/jsoncheck"
 )
@@ -29,17 +28,22 @@ const maxSchemas = 10_000
 type schemas struct {
 	log   *slog.Logger
 	mu    sync.Mutex
+	tools map[*catalog.Tool]*compiledTool
 	cache map[[32]byte]*jsoncheck.Schema
 }
 
-// checkArguments checks args against the tool's original input schema.
-// Specification 2025-11-25, server/tools, "inputSchema".
-func (s *schemas) checkArguments(tool *catalog.Tool, args json.RawMessage) error {
-	schema := s.compiled(tool, "input", tool.InputSchema)
+// compiledTool has the schemas of one tool, nil where there is none that can be
+// used.
+type compiledTool struct{ input, output *jsoncheck.Schema }
+
+// checkArguments checks args, which are size bytes of JSON, against the tool's
+// original input schema. Specification 2025-11-25, server/tools, "inputSchema".
+func (s *schemas) checkArguments(tool *catalog.Tool, args any, size int) error {
+	schema := s.of(tool).input
 	if schema == nil {
 		return nil
 	}
-	if problems := check(schema, args); problems != "" {
+	if problems := check(schema, args, size); problems != "" {
 		return fault.New(fault.InvalidArguments, "the arguments of %s do not fit its schema: %s", tool.Name, problems)
 	}
 	return nil
@@ -48,25 +52,43 @@ func (s *schemas) checkArguments(tool *catalog.Tool, args json.RawMessage) error
 // checkResult checks structured content against the tool's output schema, where
 // it has one. A result that reports an error need not fit.
 // Specification 2025-11-25, server/tools, "Output Schema".
-func (s *schemas) checkResult(tool *catalog.Tool, r *client.Result) error {
-	if r.NeedsInput() {
+func (s *schemas) checkResult(tool *catalog.Tool, a answer) error {
+	if a.needsInput {
 		return fault.New(fault.InputRequired, "%s asks for input, which is not allowed for its server", tool.Name)
 	}
-	if r.IsError() || len(tool.OutputSchema) == 0 {
+	if a.isError || len(tool.OutputSchema) == 0 {
 		return nil
 	}
-	schema := s.compiled(tool, "output", tool.OutputSchema)
+	schema := s.of(tool).output
 	if schema == nil {
 		return nil
 	}
-	structured := r.Member("structuredContent")
-	if structured == nil {
+	if a.structured == nil {
 		return fault.New(fault.InvalidResult, "the result of %s lacks the structured content that its schema promises", tool.Name).Unknown()
 	}
-	if problems := check(schema, structured); problems != "" {
+	value, err := jsoncheck.Decode(a.structured)
+	if err != nil {
+		return fault.New(fault.InvalidResult, "the structured content of %s cannot be read: %s", tool.Name, err).Unknown()
+	}
+	if problems := check(schema, value, len(a.structured)); problems != "" {
 		return fault.New(fault.InvalidResult, "the result of %s does not fit its schema: %s", tool.Name, problems).Unknown()
 	}
 	return nil
+}
+
+// of returns a tool's schemas. A tool does not change: a changed one is another.
+func (s *schemas) of(tool *catalog.Tool) *compiledTool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if t, ok := s.tools[tool]; ok {
+		return t
+	}
+	t := &compiledTool{s.compiled(tool, "input", tool.InputSchema), s.compiled(tool, "output", tool.OutputSchema)}
+	if s.tools == nil || len(s.tools) >= maxSchemas {
+		s.tools = make(map[*catalog.Tool]*compiledTool)
+	}
+	s.tools[tool] = t
+	return t
 }
 
 // compiled returns the schema, or nil where there is none that can be used.
@@ -75,8 +97,6 @@ func (s *schemas) compiled(tool *catalog.Tool, which string, raw json.RawMessage
 		return nil
 	}
 	key := sha256.Sum256(raw)
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if schema, ok := s.cache[key]; ok {
 		return schema
 	}
@@ -137,13 +157,9 @@ const maxProblems = 5
 
 var english = message.NewPrinter(language.English)
 
-// check returns what is wrong with value, one clause per field, or "".
-func check(schema *jsoncheck.Schema, value json.RawMessage) string {
-	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(value))
-	if err != nil {
-		return err.Error()
-	}
-	err = schema.Check(doc, len(value))
+// check returns what is wrong with value, size bytes of JSON, one clause per field, or "".
+func check(schema *jsoncheck.Schema, value any, size int) string {
+	err := schema.Check(value, size)
 	if err == nil {
 		return ""
 	}

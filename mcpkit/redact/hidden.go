@@ -1,10 +1,12 @@
 package redact
 
 import (
+	"encoding/binary"
 	"fmt"
 	"strings"
 	"unicode"
 	"unicode/utf8"
+	"unsafe"
 )
 
 // Strip takes out of s what a person does not see but a model or a terminal
@@ -100,7 +102,14 @@ func show(s string, lines bool) string {
 // firstOdd is the index of the first character that needs a look: most text has
 // none. Line ends and tabs do not.
 func firstOdd(s string) int {
+	b := unsafe.Slice(unsafe.StringData(s), len(s))
 	for i := 0; i < len(s); {
+		for i+8 <= len(b) && allPrintable(binary.LittleEndian.Uint64(b[i:])) {
+			i += 8
+		}
+		if i == len(s) {
+			return i
+		}
 		c := s[i]
 		if c < utf8.RuneSelf {
 			if c < ' ' && c != '\n' && c != '\t' || c == 0x7f {
@@ -116,6 +125,14 @@ func firstOdd(s string) int {
 		i += size
 	}
 	return len(s)
+}
+
+// allPrintable reports whether eight bytes are all printable ASCII; at worst it
+// says no although they are.
+func allPrintable(w uint64) bool {
+	const ones, high = 0x0101010101010101, 0x8080808080808080
+	del := w ^ 0x7f*ones
+	return (w|(w-' '*ones)|(del-ones))&high == 0
 }
 
 func lastRune(s string) rune {

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
+	"unicode/utf8"
+	"unsafe"
 
 	"golang.org/x/text/unicode/norm"
 
@@ -143,9 +145,10 @@ func (s *scanner) value(c *collector, at func() string, value string) {
 		return
 	}
 	flat := plain(value)
+	seen := spots.spotted(flat)
 	for i := range textRules {
 		r := &textRules[i]
-		if m := r.find(flat); m != nil {
+		if m := r.find(flat, seen); m != nil {
 			c.add(at(), r.code, r.severity, r.message, around(flat, m))
 		}
 	}
@@ -287,6 +290,9 @@ func walk(raw []byte, visit func(at func() string, value string) bool) error {
 // plain brings a text into the form that the rules know: composed, in lower
 // case, look-alikes as the letters they look like, one blank between words.
 func plain(s string) string {
+	if flat, ok := plainASCII(s); ok {
+		return flat
+	}
 	s = strings.ToLower(norm.NFKC.String(s))
 	var b strings.Builder
 	b.Grow(len(s))
@@ -308,13 +314,70 @@ func plain(s string) string {
 			b.WriteByte(' ')
 		}
 		blank = false
-		if like, ok := lookalikes[r]; ok {
-			r = like
+		if r >= utf8.RuneSelf {
+			if like, ok := lookalikes[r]; ok {
+				r = like
+			}
 		}
 		b.WriteRune(r)
 	}
 	return b.String()
 }
+
+// plainASCII is plain for text without anything to compose or to look alike.
+func plainASCII(s string) (string, bool) {
+	flat, n := make([]byte, len(s)), 0
+	blank := false
+	for i := range len(s) {
+		c := folded[s[i]]
+		if c > blankByte {
+			if blank && n > 0 {
+				flat[n] = ' '
+				n++
+			}
+			blank = false
+			flat[n] = c
+			n++
+			continue
+		}
+		switch c {
+		case otherByte:
+			return "", false
+		case blankByte:
+			blank = true
+		case lineByte:
+			if n > 0 && flat[n-1] != '\n' {
+				flat[n] = '\n'
+				n++
+			}
+			blank = false
+		}
+	}
+	flat = flat[:n]
+	return unsafe.String(unsafe.SliceData(flat), len(flat)), true
+}
+
+// What folded has for bytes that do not stand for themselves.
+const (
+	otherByte = iota // beyond ASCII, and controls, which are rare
+	lineByte
+	blankByte
+)
+
+// folded is each ASCII byte in plain form.
+var folded = func() (t [256]byte) {
+	for c := byte('!'); c < utf8.RuneSelf; c++ {
+		t[c] = c
+		if c >= 'A' && c <= 'Z' {
+			t[c] = c + 'a' - 'A'
+		}
+	}
+	for _, c := range " \t\v\f\r" {
+		t[c] = blankByte
+	}
+	t['\n'] = lineByte
+	return t
+}()
 
 // around is the match with some of its neighbourhood.
 func around(s string, m []int) string {

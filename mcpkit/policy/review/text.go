@@ -19,8 +19,9 @@ func Flags(text string) []string {
 		return flags
 	}
 	flat := plain(text)
+	seen := spots.spotted(flat)
 	for i := range textRules {
-		if r := &textRules[i]; r.severity == Danger && r.find(flat) != nil {
+		if r := &textRules[i]; r.severity == Danger && r.find(flat, seen) != nil {
 			flags = append(flags, r.code)
 		}
 	}

@@ -15,9 +15,11 @@ type textRule struct {
 }
 
 // pattern is an expression, and the words of which a text must hold at least one
-// from each group to be worth a try: expressions with gaps are slow.
+// from each group to be worth a try: expressions with gaps are slow. Every word
+// stands where [spotted] looks: at the beginning of a word, or at a sign.
 type pattern struct {
 	words [][]string
+	need  groups // the same, once spotter has numbered them
 	re    *regexp.Regexp
 }
 
@@ -30,29 +32,17 @@ func on(re string, groups ...string) pattern {
 	return p
 }
 
-// find is where the first of the rule's patterns matches, or nil.
-func (r *textRule) find(s string) []int {
-next:
-	for _, p := range r.patterns {
-		for _, group := range p.words {
-			if !holds(s, group) {
-				continue next
+// find is where the first of the rule's patterns matches in s, which holds words
+// of the groups seen, or nil.
+func (r *textRule) find(s string, seen groups) []int {
+	for i := range r.patterns {
+		if p := &r.patterns[i]; p.need&^seen == 0 {
+			if m := p.re.FindStringIndex(s); m != nil {
+				return m
 			}
-		}
-		if m := p.re.FindStringIndex(s); m != nil {
-			return m
 		}
 	}
 	return nil
-}
-
-func holds(s string, words []string) bool {
-	for _, w := range words {
-		if strings.Contains(s, w) {
-			return true
-		}
-	}
-	return false
 }
 
 const (
@@ -91,13 +81,13 @@ var textRules = []textRule{
 		on(`(?:^|[\s/'"(\x60])\.env\b`, ".env"),
 		on(`\.aws/|\.kube/|\.gnupg\b|\.netrc\b|\.npmrc\b|\.pypirc\b|\.git-credentials\b|\.docker/config|\.keychain\b`, ".aws|.kube|.gnupg|.netrc|.npmrc|.pypirc|.git-c|.docker|.keychain"),
 		on(`/etc/(?:passwd|shadow|sudoers)\b|/proc/(?:self|\d+)/environ\b`, "/etc/|/proc/"),
-		on(`\b(?:mcp|claude_desktop_config)\.json\b|\bwallet\.dat\b`, "mcp.json|config.json|wallet.dat"),
+		on(`\b(?:mcp|claude_desktop_config)\.json\b|\bwallet\.dat\b`, "mcp.json|claude_desktop_config|wallet.dat"),
 	}},
 	{"exfiltration", Danger, "it asks for data to be sent elsewhere", []pattern{
 		on(`\b(?:send|upload|forward|transmit|exfiltrate|leak)\b[^.]{0,60}\b(?:chat history|conversation history|previous messages|system prompt|credentials|passwords?|api keys?|access tokens?|private keys?|ssh keys?|secrets|environment variables)\b`,
 			"send|upload|forward|transmit|exfiltrate|leak", secrets),
 		on(`\b(?:read|open|load|cat|fetch)\b[^.]{0,60}\b(?:file|contents?|key|history|prompt|config\w*)\b[^.]{0,60}\b(?:pass|include|send|put|add|attach|append|place)\b[^.]{0,40}\b(?:as|in|into|to|via)\b[^.]{0,30}\b(?:parameter|param|argument|field|side ?notes?|notes?|url|endpoint|server|request)\b`,
-			"read|open|load|cat|fetch", "pass|include|send|put|add|attach|append|place", "param|argument|field|note|url|endpoint|server|request"),
+			"read|open|load|cat|fetch", "pass|include|send|put|add|attach|append|place", "param|argument|field|note|side|url|endpoint|server|request"),
 		on(`\b(?:send|post|upload|forward|transmit|exfiltrate)\b[^.]{0,80}\bto https?://`, "to http"),
 		on(`!\[[^\]]{0,80}\]\(https?://`, "]("),
 	}},
@@ -111,12 +101,12 @@ var textRules = []textRule{
 		on(`\bwhenever (?:you|the user|any|another)\b[^.]{0,60}\b(?:tool|call|email|message|file)\b[^.]{0,60}\b(?:must|always|also|instead)\b`, "whenever"),
 	}},
 	{"mentions_context", Warning, "it asks for the conversation or the model's thoughts", []pattern{
-		on(`\b(?:conversation|chat|message)[ _-]?(?:history|log|transcript)\b`, "history|log|transcript"),
-		on(`\bsystem[ _-]?prompt\b|\bchain[ _-]of[ _-]thought\b|\ball (?:previous|prior) (?:messages|tool (?:calls|results))\b`, "prompt|thought|messages|tool "),
-		on(`\b(?:entire|full|whole) (?:conversation|chat|context)\b`, "conversation|chat|context"),
+		on(`\b(?:conversation|chat|message)[ _-]?(?:history|log|transcript)\b`, "conversation|chat|message"),
+		on(`\bsystem[ _-]?prompt\b|\bchain[ _-]of[ _-]thought\b|\ball (?:previous|prior) (?:messages|tool (?:calls|results))\b`, "system|chain|all "),
+		on(`\b(?:entire|full|whole) (?:conversation|chat|context)\b`, "entire|full|whole"),
 	}},
 	{"mentions_secret", Note, "it speaks of secrets", []pattern{
-		on(`\b(?:passwords?|passphrases?|api[ _-]?keys?|access[ _-]?tokens?|private[ _-]?keys?|client[ _-]?secrets?|credentials?)\b`, "pass|key|token|secret|credential"),
+		on(`\b(?:passwords?|passphrases?|api[ _-]?keys?|access[ _-]?tokens?|private[ _-]?keys?|client[ _-]?secrets?|credentials?)\b`, "pass|api|access|private|client|credential"),
 	}},
 	{"encoded", Warning, "it holds a long run that nobody can read", []pattern{
 		on(`(?:\\x[0-9a-f]{2}){16,}|(?:%[0-9a-f]{2}){24,}`, `\x|%`),

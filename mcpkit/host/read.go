@@ -1,0 +1,269 @@
+package host
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/aurorabot-dev/platform/mcpkit/fault"
+	"github.com/aurorabot-dev/platform/mcpkit/policy/review"
+	"github.com/aurorabot-dev/platform/mcpkit/redact"
+)
+
+// answer is what the gate reads of a result: raw JSON that shares its storage.
+type answer struct {
+	isError    bool
+	needsInput bool
+	content    []byte
+	structured []byte
+}
+
+// read finds the parts of a result. Of what is no valid JSON object it finds
+// anything or nothing.
+func read(raw []byte) (a answer) {
+	members(raw, func(name, value []byte) {
+		switch string(name) {
+		case "isError":
+			a.isError = string(value) == "true"
+		case "resultType":
+			a.needsInput = string(value) == `"input_required"`
+		case "content":
+			a.content = value
+		case "structuredContent":
+			a.structured = value
+		}
+	})
+	if string(a.structured) == "null" {
+		a.structured = nil
+	}
+	return a
+}
+
+// maxRead is how many bytes of a result's text are looked at.
+const maxRead = 64 << 10
+
+// preview is the beginning of a result's text for events (text parts joined,
+// other parts named, else the structured content) without hidden characters, and
+// what is dangerous in that text.
+func (a answer) preview(limit int) (text string, flags []string) {
+	s := a.text()
+	if !utf8.ValidString(s) {
+		s = strings.ToValidUTF8(s, "\uFFFD")
+	}
+	flags = review.Flags(s)
+	if s, _ = redact.Strip(s[:min(len(s), 2*limit+utf8.UTFMax)]); len(s) <= limit {
+		return s, flags
+	}
+	for limit > 0 && !utf8.RuneStart(s[limit]) {
+		limit--
+	}
+	return s[:limit] + "…", flags
+}
+
+// failure reads the one shape of a failure out of a result whose tool reported
+// one; tools that use another shape leave only their text.
+func (a answer) failure() (code, message string, retryable bool) {
+	var f fault.Error
+	if err := json.Unmarshal(a.structured, &f); err != nil || f.Code == "" {
+		text, _ := a.preview(300)
+		return "tool_error", text, false
+	}
+	return f.Code, f.Message, f.Retryable
+}
+
+// text is the text of a preview, up to some bytes beyond maxRead.
+func (a answer) text() string {
+	var text []byte
+	elements(a.content, func(part []byte) bool {
+		if len(text) > maxRead {
+			return false
+		}
+		if len(text) > 0 {
+			text = append(text, '\n')
+		}
+		var typ, content, mime, uri []byte
+		members(part, func(name, value []byte) {
+			switch string(name) {
+			case "type":
+				typ = value
+			case "text":
+				content = value
+			case "mimeType":
+				mime = value
+			case "uri":
+				uri = value
+			}
+		})
+		switch {
+		case string(typ) == `"text"`:
+			text = appendText(text, content)
+		case len(uri) > len(`""`):
+			text = appendNamed(text, typ, uri)
+		default:
+			text = appendNamed(text, typ, mime)
+		}
+		return true
+	})
+	if len(text) == 0 {
+		text = a.structured[:min(len(a.structured), maxRead)]
+	}
+	return string(text)
+}
+
+// appendNamed names a part that is no text.
+func appendNamed(b, typ, what []byte) []byte {
+	b = append(appendText(append(b, '['), typ), ' ')
+	return append(appendText(b, what), ']')
+}
+
+// appendText appends what a JSON string means, as far as it is looked at. What is
+// no string is empty.
+func appendText(b, raw []byte) []byte { return unquote(b, raw, maxRead) }
+
+// unquote appends what the beginning of a JSON string means: most bytes of it, as
+// they are written.
+func unquote(b, raw []byte, most int) []byte {
+	if len(raw) < 2 || raw[0] != '"' {
+		return b
+	}
+	s := raw[1 : len(raw)-1]
+	cut := len(s) > most
+	if cut {
+		s = s[:most]
+	}
+	first := bytes.IndexByte(s, '\\')
+	if first < 0 {
+		return append(b, s...)
+	}
+	if cut { // not inside an escape
+		for i := first; i < len(s); {
+			size := 2
+			if i+1 < len(s) && s[i+1] == 'u' {
+				size = 6
+			}
+			if i+size > len(s) {
+				s = s[:i]
+				break
+			}
+			i += size
+			if n := bytes.IndexByte(s[i:], '\\'); n >= 0 {
+				i += n
+			} else {
+				break
+			}
+		}
+	}
+	var out string
+	_ = json.Unmarshal(append(append([]byte{'"'}, s...), '"'), &out) // valid as the whole is
+	return append(b, out...)
+}
+
+// members calls f with the name and the raw value of each member of an object.
+// It trusts that b is valid JSON, which the session has checked: so it can pass
+// over text quickly. Of other input it gives anything or nothing.
+func members(b []byte, f func(name, value []byte)) {
+	i := space(b, 0)
+	if i >= len(b) || b[i] != '{' {
+		return
+	}
+	for {
+		if i = space(b, i+1); i >= len(b) || b[i] != '"' {
+			return
+		}
+		end := after(b, i)
+		if end < i+2 {
+			return
+		}
+		name := b[i+1 : end-1]
+		if bytes.IndexByte(name, '\\') >= 0 {
+			name = unquote(nil, b[i:end], len(name))
+		}
+		i = space(b, space(b, end)+1) // the colon
+		end = after(b, i)
+		if end <= i {
+			return
+		}
+		f(name, b[i:end:end])
+		if i = space(b, end); i >= len(b) || b[i] != ',' {
+			return
+		}
+	}
+}
+
+// elements is members for the elements of an array, until f returns false.
+func elements(b []byte, f func(value []byte) bool) {
+	i := space(b, 0)
+	if i >= len(b) || b[i] != '[' {
+		return
+	}
+	for {
+		i = space(b, i+1)
+		end := after(b, i)
+		if end <= i || !f(b[i:end:end]) {
+			return
+		}
+		if i = space(b, end); i >= len(b) || b[i] != ',' {
+			return
+		}
+	}
+}
+
+// after is the index after the value that begins at i.
+func after(b []byte, i int) int {
+	for depth := 0; i < len(b); {
+		switch b[i] {
+		case '"':
+			i = quoted(b, i)
+		case '{', '[':
+			depth++
+			i++
+			continue
+		case '}', ']':
+			if depth == 0 { // of what a number or a word stands in
+				return i
+			}
+			depth--
+			i++
+		case ',', ' ', '\t', '\n', '\r':
+			if depth == 0 {
+				return i
+			}
+			i++
+			continue
+		default:
+			i++
+			continue
+		}
+		if depth == 0 {
+			return i
+		}
+	}
+	return len(b)
+}
+
+// quoted is the index after the string that begins at i.
+func quoted(b []byte, i int) int {
+	for j := i + 1; ; {
+		n := bytes.IndexByte(b[j:], '"')
+		if n < 0 {
+			return len(b)
+		}
+		j += n
+		k := j
+		for k > i+1 && b[k-1] == '\\' {
+			k--
+		}
+		j++
+		if (j-1-k)%2 == 0 {
+			return j
+		}
+	}
+}
+
+func space(b []byte, i int) int {
+	for i < len(b) && (b[i] == ' ' || b[i] == '\n' || b[i] == '\t' || b[i] == '\r') {
+		i++
+	}
+	return i
+}
