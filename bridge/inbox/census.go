@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -35,11 +36,14 @@ type census struct {
 	over     bool      // the soft limit, and it was said
 	expiry   time.Time // no file in pending/ expires before; zero: unknown
 
-	spill chan struct{}
+	spill   chan struct{}
+	listing atomic.Bool // the folder has not been listed yet
 }
 
 func newCensus(x *Inbox) *census {
-	return &census{x: x, dir: filepath.Join(x.opt.Dir, queue.Pending), spill: make(chan struct{}, 1)}
+	c := &census{x: x, dir: filepath.Join(x.opt.Dir, queue.Pending), spill: make(chan struct{}, 1)}
+	c.listing.Store(true)
+	return c
 }
 
 func (c *census) changes() int64 { return c.added + c.returned - c.taken }
@@ -171,6 +175,7 @@ func (c *census) list(w *watch) (took time.Duration, exact bool) {
 	c.listed = n - after
 	c.size = size / float64(max(1, sampled)) * float64(n)
 	c.mu.Unlock()
+	c.listing.Store(false)
 	moved := max(after-before, before-after)
 	return time.Since(start), moved <= n/50
 }

@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
 
 	"github.com/aurorabot-dev/platform/amp"
 	"github.com/aurorabot-dev/platform/bridge/bus"
@@ -54,7 +55,10 @@ type childSpec struct {
 	Nth       int    // the how manieth time
 	NoSyncFS  bool
 	NoIDs     bool // a negative control: forgets ids at once
+	Mark      bool // when it begins and ends to publish, by a system call that is easy to see
 }
+
+const mark = "/a-mark-in-the-trace"
 
 const crashed = 7 // exit code of a child that ended itself at a step
 
@@ -87,12 +91,21 @@ func publisher(spec string) error {
 		return err
 	}
 	fmt.Println("open")
+	if s.Mark {
+		for x.census.listing.Load() {
+			time.Sleep(time.Millisecond)
+		}
+		unix.Unlink(mark)
+	}
 	var wg sync.WaitGroup
 	errs := make([]error, s.Producers)
 	for p := range s.Producers {
 		wg.Go(func() { errs[p] = produce(x, log, s, p) })
 	}
 	wg.Wait()
+	if s.Mark {
+		unix.Unlink(mark)
+	}
 	return errors.Join(append(errs, x.Close())...)
 }
 

@@ -53,6 +53,7 @@ type Options struct {
 
 	Batch         int           // files made visible together; 256
 	MaxLag        int           // records that may wait for their files before Publish blocks; 32,768
+	MaxDefer      time.Duration // how long files may be put off in a burst, so that acknowledgements are fast; 1 s, negative for never
 	Soft          Limit         // of pending/; 800,000 files, Spill
 	Hard          Limit         // and where delivery stops; 1,000,000 files, Block
 	MaxRejected   int           // rejected events kept; 10,000
@@ -70,6 +71,7 @@ type Options struct {
 func (o *Options) defaults() {
 	set(&o.Batch, 256)
 	set(&o.MaxLag, 32_768)
+	set(&o.MaxDefer, time.Second)
 	set(&o.Soft, Limit{Files: 800_000, Do: Spill})
 	set(&o.Hard, Limit{Files: 1_000_000, Do: Block})
 	set(&o.MaxRejected, 10_000)
@@ -360,12 +362,12 @@ func (x *Inbox) enter() bool {
 
 // waitForFiles holds a publisher back while too many records wait for their files.
 func (x *Inbox) waitForFiles(ctx context.Context) error {
-	for {
+	for x.backlog() >= int64(x.opt.MaxLag) {
 		x.mu.Lock()
 		progress := x.progress
 		x.mu.Unlock()
 		if x.backlog() < int64(x.opt.MaxLag) {
-			return nil
+			break
 		}
 		select {
 		case <-progress:
@@ -375,6 +377,7 @@ func (x *Inbox) waitForFiles(ctx context.Context) error {
 			return x.explain(context.Cause(ctx))
 		}
 	}
+	return nil
 }
 
 func (x *Inbox) backlog() int64 {

@@ -47,12 +47,15 @@ func (l Limit) less() Limit {
 	return Limit{(l.Files*9 + 9) / 10, (l.Bytes*9 + 9) / 10, l.Do}
 }
 
-// room is how many files may be added now; none, with the reason, while a limit
-// blocks.
-func (c *census) room() (int, error) {
+// room is how many files may be added now, besides those of a batch that is not
+// visible yet; none, with the reason, while a limit blocks.
+func (c *census) room(coming *batch) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	files, bytes := c.files(), c.bytes()
+	if coming != nil {
+		files, bytes = files+int64(len(coming.files)), bytes+coming.bytes
+	}
 	room, wasBlocked := int64(math.MaxInt32), c.blocked
 	c.blocked = false
 	for name, limit := range map[string]Limit{"soft": c.x.opt.Soft, "hard": c.x.opt.Hard} {

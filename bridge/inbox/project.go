@@ -29,18 +29,19 @@ import (
 //  5. sync the folder pending/
 //  6. save the checkpoint (not synced: the next intent carries it)
 type projector struct {
-	x       *Inbox
-	visible atomic.Uint64 // every record up to here is visible or needs no file
-	settled atomic.Uint64 // and up to here the name in pending/ is durable
-	pos     uint64        // is visible, also in the middle of a batch
-	renamed uint64        // the last of them with a file
-	reader  *journal.Reader
-	cp      checkpointFile
-	dirs    *dirs
-	dirty   bool              // the last attempt failed somewhere
-	limit   int               // files in the next batch: fewer after a failure, for a disk that has little room
-	recent  []map[string]bool // the names of the last batches
-	doubt   uint64            // records up to here may have been delivered by a lost checkpoint
+	x        *Inbox
+	visible  atomic.Uint64 // every record up to here is visible or needs no file
+	settled  atomic.Uint64 // and up to here the name in pending/ is durable
+	pos      uint64        // is visible, also in the middle of a batch
+	renamed  uint64        // the last of them with a file
+	reader   *journal.Reader
+	cp       checkpointFile
+	dirs     *dirs
+	dirty    bool              // the last attempt failed somewhere
+	limit    int               // files in the next batch: fewer after a failure, for a disk that has little room
+	recent   []map[string]bool // the names of the last batches
+	deferred time.Duration     // in the present burst, see giveWay
+	doubt    uint64            // records up to here may have been delivered by a lost checkpoint
 }
 
 // maxBatchBytes ends a batch early where events are large.
@@ -96,7 +97,8 @@ func (p *projector) project(ctx context.Context) error {
 		if err := p.x.journal.Wait(ctx, p.pos+1); err != nil {
 			return nil
 		}
-		room, err := p.x.census.room()
+		p.giveWay(ctx)
+		room, err := p.x.census.room(nil)
 		if err != nil {
 			return err
 		}
@@ -173,7 +175,7 @@ func (p *projector) inFlight(name string) bool {
 // Of a batch that ended early for an error, the files before that are delivered.
 func (p *projector) pipe(ctx context.Context, b *batch) error {
 	p.startSync(ctx, b)
-	for {
+	for first := true; ; first = false {
 		next := p.prepareWhile(ctx, b)
 		if err := p.synced(b); err != nil {
 			next.open.close()
@@ -184,6 +186,9 @@ func (p *projector) pipe(ctx context.Context, b *batch) error {
 			return err
 		}
 		more := next.last > b.last
+		if more {
+			p.giveWay(ctx)
+		}
 		if more {
 			p.startSync(ctx, next)
 		}
@@ -198,6 +203,9 @@ func (p *projector) pipe(ctx context.Context, b *batch) error {
 				return err
 			}
 			return cmp.Or(b.err, next.err)
+		}
+		if !first {
+			p.x.setState(nil) // the batch before is settled
 		}
 		b = next
 	}
@@ -239,10 +247,34 @@ func (p *projector) startSync(ctx context.Context, b *batch) {
 	}()
 }
 
+// giveWay leaves the disk to a burst of publishers, whose acknowledgements come
+// several times faster then: as long as it goes on, is longer than a few batches,
+// and fits well into MaxLag; once, and not longer than MaxDefer.
+func (p *projector) giveWay(ctx context.Context) {
+	const tick = 5 * time.Millisecond
+	backlog := p.x.backlog()
+	if backlog <= int64(p.x.opt.Batch) {
+		p.deferred = 0
+	}
+	for last := uint64(0); backlog > 4*int64(p.x.opt.Batch) && backlog < int64(p.x.opt.MaxLag)*3/4 && p.deferred < p.x.opt.MaxDefer; backlog = p.x.backlog() {
+		end, _ := p.x.journal.End()
+		if end == last {
+			return
+		}
+		last = end
+		p.deferred += tick
+		select {
+		case <-time.After(tick):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
 // prepareWhile prepares the batch after b until b is synced.
 func (p *projector) prepareWhile(ctx context.Context, b *batch) *batch {
-	room, _ := p.x.census.room()
-	if room -= len(b.files); room <= 0 || b.err != nil || len(b.files) == 0 || ctx.Err() != nil {
+	room, _ := p.x.census.room(b)
+	if room <= 0 || b.err != nil || len(b.files) == 0 || ctx.Err() != nil {
 		return &batch{last: b.last}
 	}
 	return p.prepare(b.sync.ctx, b.last, room)
@@ -292,7 +324,6 @@ func (p *projector) show(b *batch) error {
 	p.pos = b.last
 	if b.err == nil {
 		p.limit = min(p.x.opt.Batch, 2*p.limit)
-		p.x.setState(nil)
 	}
 	p.x.expired.Add(b.late)
 	p.visible.Store(b.last)

@@ -106,7 +106,13 @@ func (p *projector) reset() error {
 	}
 	p.dirs.close()
 	p.dirs = fresh
+	if err := p.x.opt.Fault("inbox folder sync"); err != nil {
+		return err
+	}
 	if err := p.dirs.syncPending(); err != nil {
+		return err
+	}
+	if err := p.x.opt.Fault("inbox checkpoint"); err != nil {
 		return err
 	}
 	if err := p.cp.renew(p.x.opt.Journal.Dir, p.pos); err != nil {
