@@ -70,6 +70,21 @@ func (r *rig) alive(p *process) {
 	}
 }
 
+// A claim that comes back when its lease runs out comes late, and once.
+func TestKillsOfConsumersThatHoldLeasesLoseAndRepeatNothing(t *testing.T) {
+	for left := kills() / 2; left > 0; left -= 25 {
+		r := newRig(t, ground(t), producerSpec{Batch: 8}, leases)
+		r.killRounds(min(left, 25))
+		v := r.end(false)
+		late := v.Order
+		v.Order = 0
+		if !v.clean() || v.Acked == 0 {
+			t.Errorf("%v", v)
+		}
+		t.Logf("%s; %d came late", v.counts(), late)
+	}
+}
+
 // The same rounds with a producer that forgets its ids must be caught.
 func TestTheJudgesCatchAnInboxThatForgetsIDs(t *testing.T) {
 	for name, spec := range map[string]producerSpec{"batches": {Batch: 32, Forget: true}, "many publishers": {Forget: true}} {

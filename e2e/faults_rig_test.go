@@ -275,6 +275,7 @@ type taker int
 const (
 	moves   taker = iota // our consumer, which moves what it took to done/
 	deletes              // our consumer, which deletes it
+	leases               // the consumer of bridge/inbox/queue
 	python               // the independent consumer, or moves where it is not here
 )
 
@@ -323,7 +324,7 @@ func (r *rig) produce() *process {
 func (r *rig) consume(idle time.Duration) *process {
 	r.t.Helper()
 	if r.taker != python {
-		r.consumer = role(r.t, "consumer", consumerSpec{Inbox: r.inbox, Idle: idle, Delete: r.taker == deletes})
+		r.consumer = role(r.t, "consumer", consumerSpec{Inbox: r.inbox, Idle: idle, Delete: r.taker == deletes, Leases: r.taker == leases})
 		return r.consumer
 	}
 	args := []string{independent("consumer.py"), r.inbox}

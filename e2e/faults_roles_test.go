@@ -26,6 +26,7 @@ import (
 	"github.com/aurorabot-dev/platform/amp"
 	"github.com/aurorabot-dev/platform/bridge/bus"
 	"github.com/aurorabot-dev/platform/bridge/inbox"
+	"github.com/aurorabot-dev/platform/bridge/inbox/queue"
 	"github.com/aurorabot-dev/platform/bridge/journal"
 )
 
@@ -315,6 +316,7 @@ type consumerSpec struct {
 	Inbox  string
 	Idle   time.Duration // ends when nothing came for so long; 0: until killed
 	Delete bool          // removes what it took, instead of moving it to done/
+	Leases bool          // works with bridge/inbox/queue, as a Brain in Go does
 }
 
 // delivery is a line of delivered.log.
@@ -333,6 +335,9 @@ type consumer struct {
 }
 
 func consume(spec consumerSpec) error {
+	if spec.Leases {
+		return consumeByLease(spec)
+	}
 	lock, err := os.OpenFile(filepath.Join(spec.Inbox, "consumer.lock"), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return err
@@ -341,24 +346,9 @@ func consume(spec consumerSpec) error {
 	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
 		return err
 	}
-	c := &consumer{spec: spec, seen: make(map[string]bool)}
-	if c.log, err = os.OpenFile(filepath.Join(spec.Inbox, "delivered.log"), os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o644); err != nil {
-		return err
-	}
-	raw, err := os.ReadFile(c.log.Name())
+	c, err := openConsumer(spec)
 	if err != nil {
 		return err
-	}
-	c.size = int64(bytes.LastIndexByte(raw, '\n') + 1) // a torn line's event is still in processing/
-	if err := c.log.Truncate(c.size); err != nil {
-		return err
-	}
-	for line := range bytes.Lines(raw[:c.size]) {
-		var d delivery
-		if err := json.Unmarshal(line, &d); err != nil {
-			return err
-		}
-		c.seen[d.ID] = true
 	}
 	fmt.Printf("open %d\n", os.Getpid())
 	old, err := c.inOrder("processing", time.Time{})
@@ -380,6 +370,81 @@ func consume(spec consumerSpec) error {
 		time.Sleep(5 * time.Millisecond)
 	}
 	return nil
+}
+
+// openConsumer reads what had its effect already.
+func openConsumer(spec consumerSpec) (c *consumer, err error) {
+	c = &consumer{spec: spec, seen: make(map[string]bool)}
+	if c.log, err = os.OpenFile(filepath.Join(spec.Inbox, "delivered.log"), os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o644); err != nil {
+		return nil, err
+	}
+	raw, err := os.ReadFile(c.log.Name())
+	if err != nil {
+		return nil, err
+	}
+	c.size = int64(bytes.LastIndexByte(raw, '\n') + 1) // a torn line's event is still in processing/
+	if err := c.log.Truncate(c.size); err != nil {
+		return nil, err
+	}
+	for line := range bytes.Lines(raw[:c.size]) {
+		var d delivery
+		if err := json.Unmarshal(line, &d); err != nil {
+			return nil, err
+		}
+		c.seen[d.ID] = true
+	}
+	return c, nil
+}
+
+// consumeByLease claims and acknowledges with the queue's own consumer. A claim
+// of a consumer that was killed comes back when its lease has run out.
+func consumeByLease(spec consumerSpec) error {
+	q, err := queue.Dir(spec.Inbox).Consumer(queue.ConsumerOptions{Lease: time.Second, MaxAttempts: 1000, Delete: spec.Delete})
+	if err != nil {
+		return err
+	}
+	defer q.Close()
+	c, err := openConsumer(spec)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("open %d\n", os.Getpid())
+	for {
+		ctx, cancel := context.WithCancel(context.Background())
+		if spec.Idle > 0 {
+			ctx, cancel = context.WithTimeout(ctx, 2*time.Second+spec.Idle) // leases of the dead run out first
+		}
+		events, err := q.Claim(ctx, 50)
+		cancel()
+		if errors.Is(err, context.DeadlineExceeded) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		var lines, dups bytes.Buffer
+		for _, e := range events {
+			if c.seen[e.ID] {
+				if e.Attempts == 1 {
+					fmt.Fprintln(&dups, e.Name)
+				}
+				continue
+			}
+			c.seen[e.ID] = true
+			sum := sha256.Sum256(e.Raw)
+			line, err := json.Marshal(delivery{e.ID, e.Envelope.Header.Source.Instance, int(e.Envelope.Header.Seq), hex.EncodeToString(sum[:])})
+			if err != nil {
+				return err
+			}
+			lines.Write(append(line, '\n'))
+		}
+		if err := errors.Join(c.record(lines.Bytes()), c.again(dups.Bytes())); err != nil {
+			return err
+		}
+		if err := q.Ack(events...); err != nil && !errors.Is(err, queue.ErrLost) {
+			return err
+		}
+	}
 }
 
 // visible is a file's name and the time of its record, which is the order.
@@ -489,15 +554,8 @@ func (c *consumer) handle(batch []visible, replay bool) error {
 	if err := c.record(lines.Bytes()); err != nil {
 		return err
 	}
-	if dups.Len() > 0 {
-		f, err := os.OpenFile(filepath.Join(c.spec.Inbox, "dups.log"), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
-		if err != nil {
-			return err
-		}
-		_, err = f.Write(dups.Bytes())
-		if err := errors.Join(err, f.Close()); err != nil {
-			return err
-		}
+	if err := c.again(dups.Bytes()); err != nil {
+		return err
 	}
 	for _, v := range batch {
 		err := error(nil)
@@ -511,6 +569,19 @@ func (c *consumer) handle(batch []visible, replay bool) error {
 		}
 	}
 	return nil
+}
+
+// again notes names that were visible again after their effect.
+func (c *consumer) again(names []byte) error {
+	if len(names) == 0 {
+		return nil
+	}
+	f, err := os.OpenFile(filepath.Join(c.spec.Inbox, "dups.log"), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(names)
+	return errors.Join(err, f.Close())
 }
 
 // record makes lines durable in delivered.log.
