@@ -7,7 +7,7 @@
 //
 // Every server has a lane of its own: its signals keep their order, are
 // published in batches, and hold back only their own source when the bus is
-// slow. The bridge knows nothing of processes and sessions.
+// slow. What no Brain acts on may wait some milliseconds for what follows it. The bridge knows nothing of processes and sessions.
 package bridge
 
 import (
@@ -35,6 +35,10 @@ const (
 	defaultBatch   = 256       // signals published at once
 	defaultMaxData = 256 << 10 // bytes of payload.data
 	retryPause     = 500 * time.Millisecond
+
+	// What only records how something came about is published with what follows
+	// it, or so much later.
+	recordPause = 2 * time.Millisecond
 )
 
 // Options say how a Bridge works. Bus is required.
@@ -83,11 +87,12 @@ type Bridge struct {
 	accepted, duplicate, rejected, expired, waiting atomic.Int64
 }
 
-// lane holds the waiting signals of one server. It exists, and has a goroutine,
-// only while there are any.
+// lane holds the waiting signals of one server. It exists only while there are
+// any, and has a goroutine but for the moment in which it lingers.
 type lane struct {
-	queue []signal.Signal
-	space chan struct{} // closed and replaced whenever room was made
+	queue  []signal.Signal
+	space  chan struct{} // closed when room was made; nil where nobody waits for that
+	linger *time.Timer   // starts the goroutine; nil once it has one
 }
 
 // New makes a Bridge.
@@ -125,16 +130,23 @@ func (b *Bridge) Observe(ctx context.Context, s signal.Signal) error {
 		}
 		l := b.lanes[s.Server]
 		if l == nil {
-			l = &lane{space: make(chan struct{})}
+			l = &lane{}
 			b.lanes[s.Server] = l
 			b.work.Add(1)
-			go b.run(s.Server, l)
+			l.linger = time.AfterFunc(recordPause, func() { b.run(s.Server, l) })
 		}
-		if len(l.queue) < b.o.LaneSize {
+		full := len(l.queue) >= b.o.LaneSize
+		if full || !record(&s) {
+			b.wake(s.Server, l)
+		}
+		if !full {
 			l.queue = append(l.queue, s)
 			b.waiting.Add(1)
 			b.mu.Unlock()
 			return nil
+		}
+		if l.space == nil {
+			l.space = make(chan struct{})
 		}
 		space := l.space
 		b.mu.Unlock()
@@ -148,11 +160,20 @@ func (b *Bridge) Observe(ctx context.Context, s signal.Signal) error {
 	}
 }
 
+// wake ends a lane's lingering. The caller holds b.mu.
+func (b *Bridge) wake(server string, l *lane) {
+	if l.linger != nil && l.linger.Stop() {
+		l.linger = nil
+		go b.run(server, l)
+	}
+}
+
 // run publishes a lane's signals until it is empty, then takes the lane down.
 func (b *Bridge) run(server string, l *lane) {
 	defer b.work.Done()
 	for {
 		b.mu.Lock()
+		l.linger = nil
 		n := min(len(l.queue), defaultBatch)
 		if n == 0 {
 			delete(b.lanes, server)
@@ -161,8 +182,10 @@ func (b *Bridge) run(server string, l *lane) {
 		}
 		batch := l.queue[:n:n]
 		l.queue = l.queue[n:]
-		close(l.space)
-		l.space = make(chan struct{})
+		if l.space != nil {
+			close(l.space)
+			l.space = nil
+		}
 		b.mu.Unlock()
 		b.publish(batch)
 		b.waiting.Add(-int64(n))
@@ -289,6 +312,9 @@ func (b *Bridge) Counts() Counts {
 func (b *Bridge) Close(ctx context.Context) error {
 	b.mu.Lock()
 	b.closed = true
+	for server, l := range b.lanes {
+		b.wake(server, l)
+	}
 	b.mu.Unlock()
 	done := make(chan struct{})
 	go func() { b.work.Wait(); close(done) }()

@@ -56,7 +56,7 @@ func (b *Bridge) route(env *amp.Envelope, data any) bus.Route {
 	if r, ok := b.o.Routes[typ]; ok {
 		return r
 	}
-	for prefix := typ; ; {
+	for prefix := typ; len(b.o.Routes) > 0; {
 		i := strings.LastIndexByte(prefix, '.')
 		if i < 0 {
 			break
@@ -69,10 +69,22 @@ func (b *Bridge) route(env *amp.Envelope, data any) bus.Route {
 	if typ == logType && !urgent(env.Payload.Data) {
 		return bus.Journal
 	}
-	if step, ok := data.(*signal.Step); journalOnly[typ] || ok && step.Decision != "ask" && typ == string(signal.PermissionRequested) {
+	if journalOnly[typ] || typ == string(signal.PermissionRequested) && !asks(data) {
 		return bus.Journal
 	}
 	return bus.Inbox
+}
+
+// asks reports whether a step waits for a person's answer.
+func asks(data any) bool {
+	step, ok := data.(*signal.Step)
+	return !ok || step.Decision == "ask"
+}
+
+// record reports whether a signal only records how something came about: nobody
+// waits for it.
+func record(s *signal.Signal) bool {
+	return s.Ack == nil && (journalOnly[string(s.Kind)] || s.Kind == signal.PermissionRequested && !asks(s.Data))
 }
 
 // source is the platform's word on who speaks.
@@ -167,7 +179,7 @@ func (b *Bridge) envelope(s *signal.Signal, method, typ, summary string, data an
 		Payload: amp.Payload{Type: typ, Summary: b.summary(summary)},
 	}
 	if data != nil {
-		raw, err := json.Marshal(data)
+		raw, err := marshal(data)
 		if err != nil { // a RawMessage that is no JSON
 			raw, _ = json.Marshal(fmt.Sprintf("data could not be written: %v", err))
 		}
@@ -220,8 +232,23 @@ const (
 
 // summary makes one bounded line without secrets.
 func (b *Bridge) summary(s string) string {
-	s = strings.Join(strings.Fields(strings.ToValidUTF8(s, "\uFFFD")), " ")
+	if !tidy(s) {
+		s = strings.Join(strings.Fields(strings.ToValidUTF8(s, "\uFFFD")), " ")
+	}
 	return cut(b.o.RedactText(s), maxSummary)
+}
+
+// tidy reports whether s is ASCII words with one blank between them.
+func tidy(s string) bool {
+	blank := true
+	for i := range len(s) {
+		c := s[i]
+		if c < ' ' || c >= utf8.RuneSelf || blank && c == ' ' {
+			return false
+		}
+		blank = c == ' '
+	}
+	return !blank
 }
 
 // oversized is what stands in for data that is too large for an envelope.

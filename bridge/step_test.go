@@ -1,0 +1,59 @@
+package bridge
+
+import (
+	"bytes"
+	"encoding/json"
+	"reflect"
+	"testing"
+
+	"github.com/aurorabot-dev/platform/mcpkit/signal"
+)
+
+func TestAStepIsWrittenAsEncodingJSONWritesIt(t *testing.T) {
+	texts := []string{"", "plain", "two\nlines \"quoted\" \\ <b> & é 天气 \u2028 \x01 \xff"}
+	raws := []json.RawMessage{nil, json.RawMessage(`{"a":"<b>","n":1.0}`), json.RawMessage(`null`)}
+	var steps []*signal.Step
+	members := reflect.TypeFor[signal.Step]().NumField()
+	for i := range 3 {
+		all := &signal.Step{}
+		for j := range members {
+			one := &signal.Step{}
+			for _, s := range []*signal.Step{one, all} {
+				switch p := reflect.ValueOf(s).Elem().Field(j).Addr().Interface().(type) {
+				case *string:
+					*p = texts[i]
+				case *int64:
+					*p = int64(i - 1)
+				case *bool:
+					*p = i == 1
+				case *json.RawMessage:
+					*p = raws[i]
+				case *[]string:
+					*p = texts[:i]
+				default:
+					t.Fatalf("a step has a member of type %T", p)
+				}
+			}
+			steps = append(steps, one)
+		}
+		steps = append(steps, all)
+	}
+	for _, s := range steps {
+		got, err := marshal(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var want bytes.Buffer
+		enc := json.NewEncoder(&want)
+		enc.SetEscapeHTML(false)
+		if err := enc.Encode(s); err != nil {
+			t.Fatal(err)
+		}
+		if string(got)+"\n" != want.String() {
+			t.Fatalf("got  %s\nwant %s", got, want.Bytes())
+		}
+	}
+	if _, err := marshal(&signal.Step{Result: json.RawMessage(`{"a":`)}); err == nil {
+		t.Error("what is no JSON was written")
+	}
+}
