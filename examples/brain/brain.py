@@ -1,16 +1,26 @@
 #!/usr/bin/env python3
-"""A Brain in the smallest: it takes events from the inbox and calls a tool.
+"""A Brain in the smallest: it takes events from the inbox and calls tools.
 
-    python3 brain.py [DATA]         DATA is the platform's data folder (default "data")
-
-When a timer rings it writes into the diary. Only one such Brain may run on an inbox.
+When a timer rings, it writes into the diary by HTTP, asks for the time by a file
+in the outbox, and says when the answer has come. Only one such Brain may run on
+an inbox. It needs Python 3.11 and nothing else.
 """
-import http.client, json, socket, sys, time
+import argparse, http.client, json, socket, sys, time
 from datetime import datetime, timezone
 from pathlib import Path
 
-data = Path(sys.argv[1] if len(sys.argv) > 1 else "data")
+options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+options.add_argument("data", nargs="?", default="data", type=Path, help="the platform's data folder (default: data)")
+data = options.parse_args().data
+
+outbox = data / "kernel/outbox"
 pending, processing, done, failed = (data / "kernel/inbox" / n for n in ("pending", "processing", "done", "failed"))
+if not pending.is_dir():
+    sys.exit(f"{pending} does not exist: start the platform first, or name its data folder")
+
+
+def say(*words):
+    print(*words, flush=True)
 
 
 class Platform(http.client.HTTPConnection):
@@ -19,47 +29,75 @@ class Platform(http.client.HTTPConnection):
     def connect(self):
         self.sock = socket.socket(socket.AF_UNIX)
         self.sock.settimeout(self.timeout)
-        self.sock.connect(str(data / "platform.sock"))
+        # Where the data folder's path is too long for a socket, it lies elsewhere.
+        self.sock.connect((data / "state/socket").read_text().strip())
 
 
-def call(name, arguments):
-    """Call a tool. Only is_error false means that it did what it was asked."""
+def call(name, arguments, key):
+    """Call a tool and wait. The same key again gets the first answer: nothing is done twice.
+
+    Only is_error false means that the tool did what it was asked."""
     conn = Platform("platform", timeout=90)
     try:
-        conn.request("POST", "/v1/calls", json.dumps({"name": name, "arguments": arguments}))
+        request = {"name": name, "arguments": arguments, "idempotency_key": key}
+        conn.request("POST", "/v1/calls", json.dumps(request))
         answer = json.load(conn.getresponse())
     finally:
         conn.close()
+    if answer.get("error_code") == "approval_required":
+        say("a person has to say: platform approvals approve", answer["data"]["approval_id"])
     if answer.get("is_error", True):  # a failed tool, or a problem without is_error
         raise RuntimeError(answer.get("detail") or answer["result"]["content"][0]["text"])
     return answer["result"]
 
 
-def act(event):
+def request(name, arguments, id):
+    """Ask for a call by file. Its answer is an event with the correlation_id id."""
+    text = json.dumps({"name": name, "arguments": arguments})
+    draft = outbox / f"{id}.tmp"
+    draft.write_text(text, encoding="utf-8")
+    draft.rename(outbox / "pending" / f"call_{id}.json")  # whole at once
+
+
+def act(header, event):
     """What this Brain does about an event; it ignores most."""
+    asked = header.get("correlation_id", "").startswith("brain-")
     if event["type"] == "timer.triggered":
-        call("mcp__diary__write_entry", {"content": event["summary"]})
+        cause = header["message_id"]  # the same when the event comes again after a crash
+        call("mcp__diary__write_entry", {"content": event["summary"]}, f"diary-{cause}")
+        request("mcp__clock__get_time", {}, f"brain-{cause}")
+    elif asked and event["type"] == "tool.completed":
+        say("the answer to", header["correlation_id"], "is", event["data"]["preview"])
+    elif asked and event["type"] == "tool.failed":
+        say("no answer to", header["correlation_id"] + ":", event["data"].get("reason") or event["data"].get("preview"))
 
 
 def handle(path):
     envelope = json.loads(path.read_text(encoding="utf-8"))
     header, event = envelope["header"], envelope["payload"]
-    print(header["timestamp"][11:19], header["source"]["app"], event["type"], event.get("summary", ""), flush=True)
+    say(header["timestamp"][11:19], header["source"]["app"], event["type"], event.get("summary", ""))
     expires = event.get("expire_at")
     if not expires or datetime.fromisoformat(expires) > datetime.now(timezone.utc):
-        act(event)
+        act(header, event)
 
 
-for left in processing.glob("event_*.json"):  # claimed when this Brain last died
-    left.rename(pending / left.name)
-while True:
-    # The time of modification is the order of events; names are not.
-    for path in sorted(pending.glob("event_*.json"), key=lambda p: p.stat().st_mtime_ns):
-        claim = path.rename(processing / path.name)
-        try:
-            handle(claim)
-            claim.rename(done / claim.name)
-        except Exception as err:
-            print("failed:", claim.name, err, file=sys.stderr, flush=True)
-            claim.rename(failed / claim.name)
-    time.sleep(0.2)
+def main():
+    for left in processing.glob("event_*.json"):  # claimed when this Brain last died
+        left.rename(pending / left.name)
+    while True:
+        # The time of modification is the order of events; names are not.
+        for path in sorted(pending.glob("event_*.json"), key=lambda p: p.stat().st_mtime_ns):
+            claim = path.rename(processing / path.name)
+            try:
+                handle(claim)
+                claim.rename(done / claim.name)  # acknowledged
+            except Exception as err:
+                print("failed:", claim.name, err, file=sys.stderr, flush=True)
+                claim.rename(failed / claim.name)
+        time.sleep(0.2)
+
+
+try:
+    main()
+except KeyboardInterrupt:
+    pass

@@ -9,7 +9,7 @@ from within. Start feed() as a task of that program:
 inject is a coroutine function that takes an envelope as a dict. The event is
 acknowledged when it has returned; an event is given again after a crash.
 """
-import asyncio, json, sys
+import argparse, asyncio, json, sys
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -52,4 +52,9 @@ if __name__ == "__main__":
     async def show(envelope):
         print(json.dumps(envelope["payload"], ensure_ascii=False), flush=True)
 
-    asyncio.run(feed(sys.argv[1] if len(sys.argv) > 1 else "data", show))
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("data", nargs="?", default="data", help="the platform's data folder (default: data)")
+    try:
+        asyncio.run(feed(options.parse_args().data, show))
+    except KeyboardInterrupt:
+        pass

@@ -1,0 +1,182 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"bufio"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// brain is examples/brain/brain.py as a process.
+type brain struct {
+	cmd  *exec.Cmd
+	done chan struct{} // closed when it has ended and its words are read
+
+	mu   sync.Mutex
+	said []string
+}
+
+func startBrain(t *testing.T, p *platform) *brain {
+	t.Helper()
+	b := &brain{cmd: exec.Command("python3", filepath.Join(root, "examples/brain/brain.py"), p.data), done: make(chan struct{})}
+	out, err := b.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.cmd.Stderr = b.cmd.Stdout
+	if err := b.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		defer close(b.done)
+		for s := bufio.NewScanner(out); s.Scan(); {
+			b.mu.Lock()
+			b.said = append(b.said, s.Text())
+			b.mu.Unlock()
+		}
+		b.cmd.Wait()
+	}()
+	t.Cleanup(func() {
+		b.kill()
+		if t.Failed() {
+			t.Logf("the Brain said:\n%s", strings.Join(b.words(), "\n"))
+		}
+	})
+	return b
+}
+
+func (b *brain) kill() {
+	b.cmd.Process.Kill()
+	<-b.done
+}
+
+func (b *brain) words() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Clone(b.said)
+}
+
+// files are the names of the events in one folder of the inbox.
+func (p *platform) files(folder, pattern string) []string {
+	p.t.Helper()
+	all, err := filepath.Glob(filepath.Join(p.data, "kernel/inbox", folder, pattern))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return all
+}
+
+// entries is what the diary holds.
+func (p *platform) entries() string {
+	out, err := p.verb("call", "mcp__diary__list_entries")
+	if err != nil {
+		return err.Error()
+	}
+	return string(out)
+}
+
+func TestTheBrainOfTheDocsCallsByAPIAndByOutboxAndAcknowledges(t *testing.T) {
+	p := start(t, ownApps(t))
+	p.ready(3, time.Minute)
+	b := startBrain(t, p)
+
+	if _, err := p.verb("call", "mcp__clock__create_timer", `{"duration":"1s","label":"tea"}`); err != nil {
+		t.Fatal(err)
+	}
+	until(t, time.Minute, "an answer by outbox", func() (bool, any) {
+		said := b.words()
+		return slices.ContainsFunc(said, func(line string) bool {
+			return strings.HasPrefix(line, "the answer to brain-") && strings.Contains(line, "weekday")
+		}), said
+	})
+	if got := p.entries(); !strings.Contains(got, "timer: tea") {
+		t.Errorf("the diary has no entry by the Brain:\n%s", got)
+	}
+	until(t, time.Minute, "every event acknowledged", func() (bool, any) {
+		left := append(p.files("pending", "event_*"), p.files("processing", "event_*")...)
+		return len(left) == 0, left
+	})
+	if failed := p.files("failed", "*"); len(failed) > 0 {
+		t.Errorf("the Brain could not handle %v", failed)
+	}
+
+	entrances := map[string]string{}
+	for _, file := range p.files("done", "event_tool.completed_*.json") {
+		raw, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var e struct {
+			Header struct {
+				CorrelationID string `json:"correlation_id"`
+			}
+			Payload struct {
+				Data struct{ Tool, Entrance string }
+			}
+		}
+		if err := json.Unmarshal(raw, &e); err != nil {
+			t.Fatal(err)
+		}
+		entrances[e.Payload.Data.Tool] = e.Payload.Data.Entrance
+		if e.Payload.Data.Entrance == "outbox" && !strings.HasPrefix(e.Header.CorrelationID, "brain-") {
+			t.Errorf("the answer by outbox has the correlation_id %q", e.Header.CorrelationID)
+		}
+	}
+	for tool, want := range map[string]string{
+		"im.polaris.diary.write_entry": "api",
+		"im.polaris.clock.get_time":    "outbox",
+	} {
+		if got := entrances[tool]; got != want {
+			t.Errorf("%s was called by %q, want %q", tool, got, want)
+		}
+	}
+	if rung := p.files("done", "event_timer.triggered_*.json"); len(rung) != 1 {
+		t.Errorf("acknowledged timers: %v", rung)
+	}
+	if requests, err := os.ReadDir(filepath.Join(p.data, "kernel/outbox/done")); err != nil || len(requests) != 1 {
+		t.Errorf("finished requests: %v, %v", requests, err)
+	}
+}
+
+// A Brain that died after acting and before acknowledging meets the event again.
+func TestTheBrainOfTheDocsDoesNothingTwiceAfterACrash(t *testing.T) {
+	p := start(t, ownApps(t))
+	p.ready(3, time.Minute)
+	b := startBrain(t, p)
+	if _, err := p.verb("call", "mcp__clock__create_timer", `{"duration":"1s","label":"once"}`); err != nil {
+		t.Fatal(err)
+	}
+	var rung string
+	until(t, time.Minute, "the timer acknowledged", func() (bool, any) {
+		files := p.files("done", "event_timer.triggered_*.json")
+		if len(files) == 1 {
+			rung = files[0]
+		}
+		return len(files) == 1, files
+	})
+	b.kill()
+	claimed := filepath.Join(p.data, "kernel/inbox/processing", filepath.Base(rung))
+	if err := os.Rename(rung, claimed); err != nil { // as if it had died between the two
+		t.Fatal(err)
+	}
+	startBrain(t, p)
+	until(t, time.Minute, "the timer acknowledged again", func() (bool, any) {
+		files := p.files("done", "event_timer.triggered_*.json")
+		return len(files) == 1, files
+	})
+	out, err := p.verb("call", "mcp__diary__read_entry", `{"date":"`+time.Now().UTC().Format(time.DateOnly)+`"}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(string(out), "timer: once"); n != 1 {
+		t.Errorf("the diary has it %d times:\n%s", n, out)
+	}
+}
