@@ -130,7 +130,7 @@ func (b *Bridge) Observe(ctx context.Context, s signal.Signal) error {
 		}
 		l := b.lanes[s.Server]
 		if l == nil {
-			l = &lane{}
+			l = &lane{queue: make([]signal.Signal, 0, 8)} // a call has six
 			b.lanes[s.Server] = l
 			b.work.Add(1)
 			l.linger = time.AfterFunc(recordPause, func() { b.run(s.Server, l) })

@@ -17,6 +17,9 @@ import (
 // a full disk.
 const recordTimeout = 5 * time.Second
 
+// maxSummary is how many bytes of a preview a summary repeats.
+const maxSummary = 500
+
 // line records one call's way through the gate.
 type line struct {
 	h     *Host
@@ -125,7 +128,7 @@ func (l *line) completed(res *Result) {
 	for _, kind := range res.secrets {
 		flags = append(flags, "secret_"+kind)
 	}
-	l.emit(kind, l.step.Tool+" "+verb+" in "+res.Duration.Round(time.Millisecond).String()+": "+preview, func(s *signal.Step) {
+	l.emit(kind, l.step.Tool+" "+verb+" in "+res.Duration.Round(time.Millisecond).String()+": "+preview[:cut(preview, maxSummary)], func(s *signal.Step) {
 		s.DurationMS, s.Size, s.Preview, s.IsError = res.Duration.Milliseconds(), int64(len(res.Raw)), preview, res.IsError
 		s.Flags = flags
 		if res.IsError {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"strings"
 	"unicode/utf8"
+	"unsafe"
 
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
 	"github.com/aurorabot-dev/platform/mcpkit/policy/review"
@@ -55,10 +56,19 @@ func (a answer) preview(limit int) (text string, flags []string) {
 	if s, _ = redact.Strip(s[:min(len(s), 2*limit+utf8.UTFMax)]); len(s) <= limit {
 		return s, flags
 	}
-	for limit > 0 && !utf8.RuneStart(s[limit]) {
-		limit--
+	return s[:cut(s, limit)] + "…", flags
+}
+
+// cut is the length of the beginning of s that has at most n bytes and ends
+// between characters.
+func cut(s string, n int) int {
+	if len(s) <= n {
+		return len(s)
 	}
-	return s[:limit] + "…", flags
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return n
 }
 
 // failure reads the one shape of a failure out of a result whose tool reported
@@ -106,9 +116,9 @@ func (a answer) text() string {
 		return true
 	})
 	if len(text) == 0 {
-		text = a.structured[:min(len(a.structured), maxRead)]
+		return string(a.structured[:min(len(a.structured), maxRead)])
 	}
-	return string(text)
+	return unsafe.String(unsafe.SliceData(text), len(text)) // nothing else has it
 }
 
 // appendNamed names a part that is no text.
@@ -128,15 +138,15 @@ func unquote(b, raw []byte, most int) []byte {
 		return b
 	}
 	s := raw[1 : len(raw)-1]
-	cut := len(s) > most
-	if cut {
+	short := len(s) > most
+	if short {
 		s = s[:most]
 	}
 	first := bytes.IndexByte(s, '\\')
 	if first < 0 {
 		return append(b, s...)
 	}
-	if cut { // not inside an escape
+	if short { // not inside an escape
 		for i := first; i < len(s); {
 			size := 2
 			if i+1 < len(s) && s[i+1] == 'u' {

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
-	"unsafe"
 
 	"golang.org/x/text/unicode/norm"
 
@@ -290,8 +289,8 @@ func walk(raw []byte, visit func(at func() string, value string) bool) error {
 // plain brings a text into the form that the rules know: composed, in lower
 // case, look-alikes as the letters they look like, one blank between words.
 func plain(s string) string {
-	if flat, ok := plainASCII(s); ok {
-		return flat
+	if flat, ok := plainASCII(nil, s); ok {
+		return string(flat)
 	}
 	s = strings.ToLower(norm.NFKC.String(s))
 	var b strings.Builder
@@ -324,9 +323,11 @@ func plain(s string) string {
 	return b.String()
 }
 
-// plainASCII is plain for text without anything to compose or to look alike.
-func plainASCII(s string) (string, bool) {
-	flat, n := make([]byte, len(s)), 0
+// plainASCII is plain for text without anything to compose or to look alike. It
+// writes into flat, which may be too small.
+func plainASCII(flat []byte, s string) ([]byte, bool) {
+	flat = slices.Grow(flat[:0], len(s))[:len(s)]
+	n := 0
 	blank := false
 	for i := range len(s) {
 		c := folded[s[i]]
@@ -342,7 +343,7 @@ func plainASCII(s string) (string, bool) {
 		}
 		switch c {
 		case otherByte:
-			return "", false
+			return flat, false
 		case blankByte:
 			blank = true
 		case lineByte:
@@ -353,8 +354,7 @@ func plainASCII(s string) (string, bool) {
 			blank = false
 		}
 	}
-	flat = flat[:n]
-	return unsafe.String(unsafe.SliceData(flat), len(flat)), true
+	return flat[:n], true
 }
 
 // What folded has for bytes that do not stand for themselves.

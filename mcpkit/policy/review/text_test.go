@@ -75,7 +75,7 @@ func FuzzFlags(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		admits(t, text, map[*pattern]bool{})
-		if flat, ok := plainASCII(text); ok {
+		if flat, ok := plainASCII(nil, text); ok {
 			if long := plain(text + ".\u00e9"); long != plain(text+".")+"\u00e9" {
 				t.Errorf("%q is %q, and beside another letter %q", text, flat, long)
 			}
