@@ -130,7 +130,7 @@ func (c *census) run(ctx context.Context) {
 // follow counts once and then listens. It ends when events were missed or the
 // folder is gone, with ctx, and after a while when too much moved for the count.
 func (c *census) follow(ctx context.Context, w *watch) (took time.Duration) {
-	defer context.AfterFunc(ctx, w.close)()
+	defer context.AfterFunc(ctx, w.interrupt)()
 	c.mu.Lock()
 	c.listed, c.added, c.came, c.returned, c.taken = c.files(), 0, 0, 0, 0
 	c.mu.Unlock()
@@ -139,16 +139,21 @@ func (c *census) follow(ctx context.Context, w *watch) (took time.Duration) {
 		took, exact = c.list(w)
 	}
 	if !exact { // later again
-		defer time.AfterFunc(max(8*c.x.opt.Retry, 50*took), w.close).Stop()
+		defer time.AfterFunc(max(8*c.x.opt.Retry, 50*took), w.interrupt).Stop()
 	}
-	for {
-		came, taken, err := w.read(true)
+	for w.wait() {
+		// Not for each file by itself: the projector would pay for waking this up.
+		time.Sleep(pause)
+		came, taken, err := w.read()
 		c.note(came, taken)
 		if err != nil {
-			return took
+			break
 		}
 	}
+	return took
 }
+
+const pause = 10 * time.Millisecond
 
 // list counts the files of the folder. It is not exact when much moved meanwhile.
 func (c *census) list(w *watch) (took time.Duration, exact bool) {
@@ -183,7 +188,7 @@ func (c *census) list(w *watch) (took time.Duration, exact bool) {
 // drain notes what inotify told of by now, and returns the changes so far.
 func (c *census) drain(w *watch) int64 {
 	if w != nil {
-		came, taken, _ := w.read(false) // an error comes again
+		came, taken, _ := w.read() // an error comes again with the next
 		c.note(came, taken)
 	}
 	c.mu.Lock()
@@ -193,8 +198,11 @@ func (c *census) drain(w *watch) int64 {
 
 // watch hears of the files that come to a folder and go from it.
 type watch struct {
-	f   *os.File
-	buf [64 << 10]byte
+	fd, stop int // inotify, eventfd
+	ending   sync.Mutex
+	closed   bool
+	missed   bool
+	buf      [64 << 10]byte
 }
 
 var errMissed = errors.New("events of the folder were missed")
@@ -204,41 +212,62 @@ func watchFolder(dir string) (*watch, error) {
 	if err != nil {
 		return nil, os.NewSyscallError("inotify_init1", err)
 	}
-	w := &watch{f: os.NewFile(uintptr(fd), "inotify")}
 	const mask = unix.IN_CREATE | unix.IN_MOVED_TO | unix.IN_DELETE | unix.IN_MOVED_FROM | unix.IN_MOVE_SELF | unix.IN_ONLYDIR
 	if _, err := unix.InotifyAddWatch(fd, dir, mask); err != nil {
-		w.f.Close()
+		unix.Close(fd)
 		return nil, os.NewSyscallError("inotify_add_watch", err)
 	}
-	return w, nil
+	stop, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
+	if err != nil {
+		unix.Close(fd)
+		return nil, os.NewSyscallError("eventfd", err)
+	}
+	return &watch{fd: fd, stop: stop}, nil
 }
 
-func (w *watch) close() { w.f.Close() }
+func (w *watch) close() {
+	w.ending.Lock()
+	defer w.ending.Unlock()
+	w.closed = true
+	unix.Close(w.fd)
+	unix.Close(w.stop)
+}
 
-// read returns what happened since the last call; with wait it waits for something.
-func (w *watch) read(wait bool) (came, taken int64, err error) {
-	conn, err := w.f.SyscallConn()
-	if err != nil {
-		return 0, 0, err
+// interrupt ends wait for good. It may come late.
+func (w *watch) interrupt() {
+	w.ending.Lock()
+	defer w.ending.Unlock()
+	if !w.closed {
+		unix.Write(w.stop, binary.NativeEndian.AppendUint64(nil, 1))
 	}
-	for more := true; more && err == nil; {
-		n := 0
-		var failed error
-		err = conn.Read(func(fd uintptr) bool {
-			n, failed = unix.Read(int(fd), w.buf[:])
-			return failed != unix.EAGAIN || !wait
-		})
-		if err == nil && failed != nil && failed != unix.EAGAIN && failed != unix.EINTR {
-			err = failed
+}
+
+// wait returns true when something happened, and false when interrupted.
+func (w *watch) wait() bool {
+	for {
+		fds := []unix.PollFd{{Fd: int32(w.fd), Events: unix.POLLIN}, {Fd: int32(w.stop), Events: unix.POLLIN}}
+		if _, err := unix.Poll(fds, -1); err == nil || err != unix.EINTR {
+			return err == nil && fds[1].Revents == 0
 		}
-		in, out, lost := parseEvents(w.buf[:max(0, n)])
-		came, taken = came+in, taken+out
-		if lost {
-			err = errMissed
-		}
-		more = n > len(w.buf)/2
 	}
-	return came, taken, err
+}
+
+// read returns what happened since the last call.
+func (w *watch) read() (came, taken int64, err error) {
+	for !w.missed {
+		n, err := unix.Read(w.fd, w.buf[:])
+		switch {
+		case err == unix.EINTR:
+			continue
+		case err == unix.EAGAIN:
+			return came, taken, nil
+		case err != nil:
+			return came, taken, err
+		}
+		in, out, missed := parseEvents(w.buf[:n])
+		came, taken, w.missed = came+in, taken+out, missed
+	}
+	return came, taken, errMissed
 }
 
 // parseEvents counts the events of inotify in b; lost says that the count cannot
