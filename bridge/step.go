@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"unicode/utf8"
 
+	"github.com/aurorabot-dev/platform/mcpkit/jsoncheck"
 	"github.com/aurorabot-dev/platform/mcpkit/signal"
 )
 
@@ -90,7 +91,7 @@ func appendRaw(b []byte, name string, raw json.RawMessage) ([]byte, error) {
 	if len(raw) == 0 {
 		return b, nil
 	}
-	if !json.Valid(raw) {
+	if !jsoncheck.Valid(raw) {
 		return nil, fmt.Errorf("%s is no JSON", name[2:len(name)-2])
 	}
 	return append(append(b, name...), raw...), nil

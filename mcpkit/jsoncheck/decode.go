@@ -26,9 +26,20 @@ func Decode(raw []byte) (any, error) {
 	return v, nil
 }
 
+// Valid reports whether raw is one JSON value, as json.Valid does.
+func Valid(raw []byte) bool {
+	d := decoder{b: raw, discard: true}
+	if _, err := d.value(0); err != nil {
+		return false
+	}
+	d.space()
+	return d.i == len(raw)
+}
+
 type decoder struct {
-	b []byte
-	i int
+	b       []byte
+	i       int
+	discard bool // what is read
 }
 
 func (d *decoder) space() {
@@ -87,7 +98,10 @@ var words = [...]struct {
 
 func (d *decoder) object(depth int) (any, error) {
 	d.i++
-	out := map[string]any{}
+	var out map[string]any
+	if !d.discard {
+		out = map[string]any{}
+	}
 	if d.next('}') {
 		return out, nil
 	}
@@ -106,7 +120,9 @@ func (d *decoder) object(depth int) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		out[name] = v
+		if !d.discard {
+			out[name] = v
+		}
 		if d.next('}') {
 			return out, nil
 		}
@@ -127,7 +143,9 @@ func (d *decoder) array(depth int) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, v)
+		if !d.discard {
+			out = append(out, v)
+		}
 		if d.next(']') {
 			return out, nil
 		}
@@ -146,6 +164,12 @@ func (d *decoder) text() (string, error) {
 		case c == '"':
 			raw := d.b[d.i : i+1]
 			d.i = i + 1
+			if d.discard {
+				if escaped && !json.Valid(raw) {
+					return "", errors.New("an escape is not valid")
+				}
+				return "", nil
+			}
 			if text := raw[1 : len(raw)-1]; !escaped && (ascii || utf8.Valid(text)) {
 				return string(text), nil
 			}
@@ -182,6 +206,9 @@ func (d *decoder) number() (any, error) {
 		if !d.digits() {
 			return nil, d.unexpected()
 		}
+	}
+	if d.discard {
+		return nil, nil
 	}
 	return json.Number(d.b[from:d.i]), nil
 }

@@ -29,8 +29,8 @@ func FuzzDecode(f *testing.F) {
 
 func same(t *testing.T, raw []byte) {
 	got, err := Decode(raw)
-	if json.Valid(raw) != (err == nil) {
-		t.Fatalf("%.60q: %v", raw, err)
+	if valid := json.Valid(raw); valid != (err == nil) || valid != Valid(raw) {
+		t.Fatalf("%.60q: %v, valid %v", raw, err, Valid(raw))
 	}
 	if err != nil {
 		return

@@ -327,7 +327,18 @@ func secretName(name string) bool {
 
 // endsLikeSecret reports quickly that name cannot be one of secretName's.
 func endsLikeSecret(name string) bool {
-	return name != "" && class[name[len(name)-1]]&lastNamed != 0
+	n := len(name)
+	if n < 2 || class[name[n-1]]&lastNamed == 0 {
+		return false
+	}
+	if class[name[n-2]]&alnum == 0 { // which secretName passes over
+		return true
+	}
+	switch [2]byte{name[n-2] | 0x20, name[n-1] | 0x20} {
+	case [2]byte{'r', 'd'}, [2]byte{'w', 'd'}, [2]byte{'s', 'e'}, [2]byte{'e', 't'}, [2]byte{'e', 'y'}, [2]byte{'e', 'n'}:
+		return true
+	}
+	return false
 }
 
 // plausible reports whether value may be a secret. Certain means that its
