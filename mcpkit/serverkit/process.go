@@ -62,7 +62,7 @@ func (p *process) family() []proc.Member { return p.tree.Family(p.pid(), p.token
 
 // spawn starts spec's command in its own process group, with pipes of its own.
 // It returns what was executed even where that failed.
-func (k *Kit) spawn(spec Spec, token string, out *stderrlog.Log) (*process, []string, error) {
+func (k *Kit) spawn(spec Spec, token string, number int, out *stderrlog.Log) (*process, []string, error) {
 	argv := slices.Clone(spec.Command)
 	if len(argv) == 0 {
 		return nil, argv, errors.New("the command is empty")
@@ -138,6 +138,7 @@ func (k *Kit) spawn(spec Spec, token string, out *stderrlog.Log) (*process, []st
 	k.guard.Add(p.pid())
 	go func() {
 		defer close(p.drained)
+		out.Note("start %d", number) // not before: who waits for descriptors must not open a file
 		out.Drain(p.stderr)
 	}()
 	go func() {

@@ -378,7 +378,7 @@ func TestServersWaitForDescriptorsWithoutCrashing(t *testing.T) {
 		t.Fatal(err)
 	}
 	var specs []Spec
-	for n := range 20 { // three descriptors each, at least
+	for n := range 50 { // three descriptors each, at least
 		s := fake(t, "good")
 		s.Name = "good" + strconv.Itoa(n)
 		specs = append(specs, s)
@@ -403,6 +403,9 @@ func TestServersWaitForDescriptorsWithoutCrashing(t *testing.T) {
 	ready, waiting := phases()
 	if ready == "" || waiting == "" {
 		t.Fatalf("ready %q, waiting %q: some must be", ready, waiting)
+	}
+	if now, err := os.ReadDir("/proc/self/fd"); err != nil || len(now) > int(low.Cur)-spareFiles/2 {
+		t.Errorf("%d of %d descriptors are in use, %v: too few are left for other work", len(now), low.Cur, err)
 	}
 	if err := r.Start(t.Context(), waiting); err == nil || !strings.Contains(err.Error(), "too many open files") {
 		t.Errorf("asking a waiting server to start says %v", err)

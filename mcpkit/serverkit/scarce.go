@@ -26,10 +26,10 @@ var errCalledOff = errors.New("the start was called off")
 // spawn spawns w's command. While the system is short of what that takes it
 // waits and tries again, as that is no fault of the server's; the status says
 // so, and so does the outcome so far.
-func (s *server) spawn(w want) (*process, []string, error) {
+func (s *server) spawn(w want, number int) (*process, []string, error) {
 	token := s.kit.token()
 	for tries, wait := 0, scarceWait; ; tries, wait = tries+1, min(2*wait, scarceCap) {
-		p, argv, err := s.kit.spawn(w.spec, token, s.stderr)
+		p, argv, err := s.kit.spawn(w.spec, token, number, s.stderr)
 		if !scarce(err) {
 			if tries > 0 && err == nil {
 				s.log.Info("the server has what it waited for", "tries", tries+1)

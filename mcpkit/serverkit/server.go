@@ -313,13 +313,13 @@ func (s *server) instance(w want, in Instance) ending {
 	k := s.kit
 	s.move(func() { s.st.Starts++; in.Number = s.st.Starts })
 	mark := s.stderr.Mark()
-	s.stderr.Note("start %d", in.Number)
-	p, argv, err := s.spawn(w)
+	p, argv, err := s.spawn(w, in.Number)
 	if errors.Is(err, errCalledOff) {
 		s.calledOff()
 		return ending{told: true}
 	}
 	if err != nil {
+		s.stderr.Note("start %d failed: %s", in.Number, s.stderr.Clean(err.Error()))
 		return ending{exit: Exit{Cause: causeSpawnFailed, Reason: err.Error(), Time: k.now()}, err: err}
 	}
 	in.PID = p.pid()
