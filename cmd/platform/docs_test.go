@@ -16,6 +16,7 @@ import (
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/console"
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/daemon"
 	"github.com/aurorabot-dev/platform/mcpkit/manifest"
+	"github.com/aurorabot-dev/platform/mcpkit/policy/rules"
 )
 
 const repository = "../.."
@@ -232,5 +233,29 @@ func TestTheAppOfTheReadmeWorks(t *testing.T) {
 	}
 	if want := "ok com.example.dice  1 tools"; !strings.Contains(out.String(), want) {
 		t.Errorf("platform check does not say %q:\n%s", want, &out)
+	}
+}
+
+func TestThePolicyInTheDocsIsTheDefault(t *testing.T) {
+	text := block(t, pages(t)["docs/policy.md"], "## The policy file")
+	got, err := rules.Parse("policy.yaml", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Empty and absent are the same to the rules, so compare what is written.
+	written := func(c *rules.Config) string {
+		raw, err := json.Marshal(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(raw)
+	}
+	if got, want := written(got.Config()), written(rules.DefaultConfig()); got != want {
+		t.Errorf("docs/policy.md says\n%s\nthe defaults are\n%s", got, want)
+	}
+	for _, key := range strings.Fields("builtin trust risk unlisted actions servers tools limits flow review approvals ledger") {
+		if !strings.Contains("\n"+text, "\n"+key+":") {
+			t.Errorf("docs/policy.md lacks the key %s", key)
+		}
 	}
 }
