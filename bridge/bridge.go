@@ -122,22 +122,23 @@ var ErrClosed = errors.New("the bridge is closed")
 // Observe takes one signal into its server's lane. It waits while the lane is
 // full, until ctx ends.
 func (b *Bridge) Observe(ctx context.Context, s signal.Signal) error {
+	server := s.Server
 	for {
 		b.mu.Lock()
 		if b.closed {
 			b.mu.Unlock()
 			return ErrClosed
 		}
-		l := b.lanes[s.Server]
+		l := b.lanes[server]
 		if l == nil {
-			l = &lane{queue: make([]signal.Signal, 0, 8)} // a call has six
-			b.lanes[s.Server] = l
+			l = &lane{queue: make([]signal.Signal, 0, 6)} // as a call has
+			b.lanes[server] = l
 			b.work.Add(1)
-			l.linger = time.AfterFunc(recordPause, func() { b.run(s.Server, l) })
+			l.linger = time.AfterFunc(recordPause, func() { b.run(server, l) })
 		}
 		full := len(l.queue) >= b.o.LaneSize
 		if full || !record(&s) {
-			b.wake(s.Server, l)
+			b.wake(server, l)
 		}
 		if !full {
 			l.queue = append(l.queue, s)

@@ -336,3 +336,47 @@ func TestClosingGivesUpWhenItsTimeIsOver(t *testing.T) {
 		}
 	})
 }
+
+func TestRecordsTravelWithWhatFollowsThemAndDoNotWaitLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &batches{memory: newMemory()}
+		b := New(Options{Bus: m})
+		call := func(kinds ...signal.Kind) {
+			for _, k := range kinds {
+				if err := b.Observe(t.Context(), signal.Signal{Kind: k, Server: "s", Data: &signal.Step{Tool: "s.x", Decision: "allow"}}); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		begun := time.Now()
+		call(signal.PermissionRequested, signal.PermissionResolved, signal.CallStarted, signal.ToolStarted, signal.CallCompleted, signal.ToolCompleted)
+		synctest.Wait()
+		if len(m.sizes) != 1 || m.sizes[0] != 6 || time.Since(begun) != 0 {
+			t.Errorf("a quick call came as batches of %v after %v", m.sizes, time.Since(begun))
+		}
+		call(signal.CallStarted, signal.ToolStarted)
+		time.Sleep(recordPause)
+		synctest.Wait()
+		if len(m.sizes) != 2 || m.sizes[1] != 2 {
+			t.Errorf("the beginning of a long call came as batches of %v", m.sizes)
+		}
+		call(signal.CallCompleted)
+		if err := b.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if len(m.items) != 9 || time.Since(begun) != recordPause {
+			t.Errorf("Close left %d of 9 after %v", len(m.items), time.Since(begun))
+		}
+	})
+}
+
+// batches remembers how many items each Publish had.
+type batches struct {
+	*memory
+	sizes []int
+}
+
+func (b *batches) Publish(ctx context.Context, items ...bus.Item) ([]bus.Receipt, error) {
+	b.sizes = append(b.sizes, len(items))
+	return b.memory.Publish(ctx, items...)
+}
