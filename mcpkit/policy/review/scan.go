@@ -144,7 +144,7 @@ func (s *scanner) value(c *collector, at func() string, value string) {
 		return
 	}
 	flat := plain(value)
-	seen := spots.spotted(flat)
+	seen, _ := spots.spotted(flat, true)
 	for i := range textRules {
 		r := &textRules[i]
 		if m := r.find(flat, seen); m != nil {
@@ -289,8 +289,8 @@ func walk(raw []byte, visit func(at func() string, value string) bool) error {
 // plain brings a text into the form that the rules know: composed, in lower
 // case, look-alikes as the letters they look like, one blank between words.
 func plain(s string) string {
-	if flat, ok := plainASCII(nil, s); ok {
-		return string(flat)
+	if flat, ok := plainASCII(s); ok {
+		return flat
 	}
 	s = strings.ToLower(norm.NFKC.String(s))
 	var b strings.Builder
@@ -323,11 +323,9 @@ func plain(s string) string {
 	return b.String()
 }
 
-// plainASCII is plain for text without anything to compose or to look alike. It
-// writes into flat, which may be too small.
-func plainASCII(flat []byte, s string) ([]byte, bool) {
-	flat = slices.Grow(flat[:0], len(s))[:len(s)]
-	n := 0
+// plainASCII is plain for text without anything to compose or to look alike.
+func plainASCII(s string) (string, bool) {
+	flat, n := make([]byte, len(s)), 0
 	blank := false
 	for i := range len(s) {
 		c := folded[s[i]]
@@ -343,7 +341,7 @@ func plainASCII(flat []byte, s string) ([]byte, bool) {
 		}
 		switch c {
 		case otherByte:
-			return flat, false
+			return "", false
 		case blankByte:
 			blank = true
 		case lineByte:
@@ -354,7 +352,7 @@ func plainASCII(flat []byte, s string) ([]byte, bool) {
 			blank = false
 		}
 	}
-	return flat[:n], true
+	return string(flat[:n]), true
 }
 
 // What folded has for bytes that do not stand for themselves.

@@ -63,9 +63,9 @@ func (s *spotter) add(word string, bit groups) {
 	}
 }
 
-// spotted are the groups of which text, in plain form, holds a word.
-func (s *spotter) spotted(text string) groups {
-	var seen groups
+// spotted are the groups of which text holds a word. The text is ASCII in any
+// form, or in plain form; ok is false where it is neither for sure.
+func (s *spotter) spotted(text string, plain bool) (seen groups, ok bool) {
 	inside := false // a word, by the measure of \b
 	for i := 0; i < len(text); i++ {
 		c := text[i]
@@ -76,23 +76,56 @@ func (s *spotter) spotted(text string) groups {
 		if inside = letter; c == ' ' {
 			continue
 		}
-		var p uint16
+		if folded[c] == otherByte && !plain {
+			return 0, false
+		}
+		p := uint16(lowered[c]) << 8 // no word has a zero byte
 		if i+1 < len(text) {
-			p = uint16(c)<<8 | uint16(text[i+1])
-		} else {
-			p = uint16(c) << 8 // no word has a zero byte: only those of one byte
+			p |= uint16(lowered[text[i+1]])
 		}
 		if s.pairs[p>>6]&(1<<(p&63)) == 0 {
 			continue
 		}
-		for _, w := range s.words[c] {
-			if strings.HasPrefix(text[i:], w.word) {
+		for j := range s.words[p>>8] {
+			if w := &s.words[p>>8][j]; w.begins(text[i:]) {
 				seen |= w.groups
 			}
 		}
 	}
-	return seen
+	return seen, true
 }
+
+// begins reports whether text begins with the word once it is in plain form.
+func (w *spot) begins(text string) bool {
+	i := 0
+	for k := range len(w.word) {
+		if i == len(text) || lowered[text[i]] != w.word[k] {
+			return false
+		}
+		i++
+		if w.word[k] == ' ' {
+			for i < len(text) && lowered[text[i]] == ' ' {
+				i++
+			}
+		}
+	}
+	return true
+}
+
+// lowered is each byte in lower case; blanks other than line ends are one.
+var lowered = func() (t [256]byte) {
+	for c := range 256 {
+		t[c] = byte(c)
+		switch folded[c] {
+		case otherByte, lineByte:
+		case blankByte:
+			t[c] = ' '
+		default:
+			t[c] = folded[c]
+		}
+	}
+	return t
+}()
 
 // wordByte marks what \b takes for part of a word, in lower case.
 var wordByte = func() (t [256]bool) {

@@ -1,17 +1,13 @@
 package review
 
 import (
-	"sync"
-	"unsafe"
+	"slices"
 
 	"github.com/aurorabot-dev/platform/mcpkit/redact"
 )
 
 // maxResultText bounds how much of a result is looked through, in bytes.
 const maxResultText = 64 << 10
-
-// buffers are for texts in plain form, of up to maxResultText bytes.
-var buffers = sync.Pool{New: func() any { return new([]byte) }}
 
 // Flags are the codes of what is dangerous in a text that came from a server,
 // such as a result: orders to a model, hidden characters. They are for the
@@ -26,15 +22,14 @@ func Flags(text string) []string {
 	if len(text) < 4 {
 		return flags
 	}
-	buf := buffers.Get().(*[]byte)
-	defer buffers.Put(buf)
-	var flat string
-	if b, ok := plainASCII(*buf, text); ok {
-		*buf, flat = b, unsafe.String(unsafe.SliceData(b), len(b)) // until it is put back
-	} else {
-		*buf, flat = b, plain(text)
+	seen, ok := spots.spotted(text, false)
+	if ok && !slices.ContainsFunc(textRules, func(r textRule) bool { return r.severity == Danger && r.admits(seen) }) {
+		return flags
 	}
-	seen := spots.spotted(flat)
+	flat := plain(text)
+	if !ok {
+		seen, _ = spots.spotted(flat, true)
+	}
 	for i := range textRules {
 		if r := &textRules[i]; r.severity == Danger && r.find(flat, seen) != nil {
 			flags = append(flags, r.code)

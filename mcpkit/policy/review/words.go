@@ -32,6 +32,16 @@ func on(re string, groups ...string) pattern {
 	return p
 }
 
+// admits reports whether a text with words of the groups seen is worth a try.
+func (r *textRule) admits(seen groups) bool {
+	for i := range r.patterns {
+		if r.patterns[i].need&^seen == 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // find is where the first of the rule's patterns matches in s, which holds words
 // of the groups seen, or nil.
 func (r *textRule) find(s string, seen groups) []int {
