@@ -156,6 +156,25 @@ func (d *dirs) syncFolder(f *os.File) error {
 	return f.Sync()
 }
 
+// inPlace fails when a folder is not the one any more that is held open: somebody
+// moved or replaced it, and renames would go where no Brain looks.
+func (d *dirs) inPlace() error {
+	for _, held := range []*os.File{d.tmp, d.pending} {
+		open, err := held.Stat()
+		if err != nil {
+			return err
+		}
+		there, err := os.Stat(held.Name())
+		if err != nil {
+			return err
+		}
+		if !os.SameFile(open, there) {
+			return fmt.Errorf("%s was replaced", held.Name())
+		}
+	}
+	return nil
+}
+
 // publish makes a file of tmp/ visible. A file of that name that is visible
 // already stays, and the one in tmp/ goes: placed is false then.
 func (d *dirs) publish(name string) (placed bool, err error) {

@@ -302,6 +302,11 @@ func (p *projector) intend(b *batch) error {
 
 // show makes the files of b visible.
 func (p *projector) show(b *batch) error {
+	if len(b.files) > 0 {
+		if err := p.dirs.inPlace(); err != nil {
+			return err
+		}
+	}
 	for i := range b.files {
 		f := &b.files[i]
 		if err := p.x.opt.Fault("inbox rename"); err != nil {

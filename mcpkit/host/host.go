@@ -126,10 +126,11 @@ type Host struct {
 	schemas schemas
 	exports openai.Cache
 
-	mu    sync.Mutex
-	snap  *client.Snapshot // what table was made of
-	table *catalog.Table
-	gone  *catalog.Table // tools that were in the catalogue and are not now
+	mu       sync.Mutex
+	snap     *client.Snapshot // what table was made of
+	table    *catalog.Table
+	reviewed time.Time      // when table was, or done
+	gone     *catalog.Table // tools that were in the catalogue and are not now
 }
 
 // New makes a Host.
@@ -163,10 +164,19 @@ func (h *Host) Table() *catalog.Table {
 	if h.snap != snap {
 		h.remember(snap.Tools)
 		h.snap, h.table = snap, catalog.NewTable(h.o.Prefix, snap.Tools)
+		h.reviewed = time.Time{}
+	}
+	if h.reviewed != done && time.Since(h.reviewed) > reviewRetry {
 		h.review(snap.Tools)
 	}
 	return h.table
 }
+
+// reviewRetry is the pause after a review that failed, as on a full disk.
+const reviewRetry = time.Second
+
+// done stands for a review that succeeded.
+var done = time.Unix(1<<40, 0)
 
 // reviewTimeout bounds the review of a catalogue; past it tools that were not
 // reviewed are asked about.
@@ -175,13 +185,17 @@ const reviewTimeout = 10 * time.Second
 // review has a new catalogue looked through before any of it can be called.
 func (h *Host) review(tools []*catalog.Tool) {
 	if h.o.Gate == nil {
+		h.reviewed = done
 		return
 	}
+	h.reviewed = time.Now()
 	ctx, cancel := context.WithTimeout(context.Background(), reviewTimeout)
 	defer cancel()
 	report, err := h.o.Gate.Review(ctx, tools)
 	if err != nil {
-		h.o.Logger.Error("reviewing the catalogue failed; its new tools are asked about", "error", err)
+		h.o.Logger.Error("reviewing the catalogue failed; its new tools are asked about until it is tried again", "error", err)
+	} else {
+		h.reviewed = done
 	}
 	if report == nil {
 		return

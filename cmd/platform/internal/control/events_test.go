@@ -149,7 +149,7 @@ func TestAJournalThatCannotBeReadEndsTheStreamWithAProblem(t *testing.T) {
 }
 
 func TestASlowReaderHoldsNobodyUpAndIsCutOff(t *testing.T) {
-	s := start(t, func(l *limits, _ *Options) { l.stall = 200 * time.Millisecond })
+	s := start(t, func(l *limits, _ *Options) { l.stall = 2 * time.Second })
 	slow := s.follow("/v1/events?since=0")
 	slow.want("0")
 	big := fmt.Appendf(nil, `{"x":%q}`, strings.Repeat("x", 64<<10))
