@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -67,10 +68,16 @@ The exit code is 3 when there are findings or tools that want a review.`,
 			if err != nil {
 				return err
 			}
+			if server != "" {
+				report.Servers = slices.DeleteFunc(report.Servers, func(s review.ServerReport) bool { return s.Server != server })
+				if len(report.Servers) == 0 {
+					return fmt.Errorf("there is no server %q with tools", server)
+				}
+			}
 			if c.json {
 				err = c.printJSON(report)
 			} else {
-				c.showReview(report, server)
+				c.showReview(report)
 			}
 			if err == nil && wantsReview(report) {
 				return errFindings
@@ -93,11 +100,8 @@ func wantsReview(r review.Report) bool {
 	return false
 }
 
-func (c *cli) showReview(r review.Report, server string) {
+func (c *cli) showReview(r review.Report) {
 	for _, s := range r.Servers {
-		if server != "" && s.Server != server {
-			continue
-		}
 		c.out.Printf("%s  %s\n", c.out.Paint(console.Bold, console.Safe(s.Server)), c.out.Paint(console.Dim, s.Fingerprint))
 		var rows [][]console.Cell
 		for _, t := range s.Tools {

@@ -153,6 +153,10 @@ func (s *screen) signal(sig observed.Signal) {
 		s.row("·", console.Dim, sig.Server, sig.Summary)
 	case observed.CapabilityChanged, observed.ToolCompleted, observed.ToolFailed, observed.AmbiguousCall, observed.Problem:
 		s.row("·", console.Cyan, sig.Server, sig.Summary)
+	case observed.PermissionRequested:
+		if step, ok := sig.Data.(*observed.Step); ok && step.Decision == "ask" {
+			s.row("?", console.Yellow, sig.Server, "asks: platform approvals approve "+step.Approval+" allows "+step.Tool)
+		}
 	case observed.Notification:
 		s.row("✉", console.Cyan, sig.Server, sig.Method)
 	case observed.AppEvent:

@@ -117,7 +117,7 @@ func (s *Session) answered(line []byte, m jsonline.Message, owned bool) {
 			p.answer <- a
 			return
 		}
-		if late {
+		if late || s.closing.Load() { // nobody waits for anything any more
 			s.count(countLate)
 			s.log.Debug("an answer came after its request was given up", "id", id)
 			return

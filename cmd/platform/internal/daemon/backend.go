@@ -33,6 +33,11 @@ func (p *Platform) Status() control.Status {
 	for _, f := range p.Faults() {
 		st.Problems = append(st.Problems, f.Error())
 	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, f := range split(p.policyFault) {
+		st.Problems = append(st.Problems, f.Error())
+	}
 	return st
 }
 

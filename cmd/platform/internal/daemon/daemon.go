@@ -57,9 +57,10 @@ type Platform struct {
 	host      *host.Host
 	problems  []string // found at start
 
-	mu        sync.Mutex
-	manifests map[string]*manifest.Manifest // by package, as they run
-	faults    []error                       // of the last load
+	mu          sync.Mutex
+	manifests   map[string]*manifest.Manifest // by package, as they run
+	faults      []error                       // of the last load
+	policyFault error                         // why the policy file is not in force
 }
 
 // Run runs a platform until ctx ends, then takes it down within the shutdown

@@ -630,3 +630,29 @@ func TestManifestsThatCannotBeReadForAMomentStopNothing(t *testing.T) {
 		t.Errorf("the server is %+v", s)
 	}
 }
+
+func TestAChangedPolicyFileTakesEffectAndAFaultyOneIsSaid(t *testing.T) {
+	r := launch(t, map[string]string{"s.yaml": fake("s", "echo", "")})
+	r.phase("s", "ready")
+	change := func(text string) {
+		if err := os.WriteFile(r.policy, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	change("risk: {s.echo: critical}\n")
+	r.until("a refusal", func() (bool, any) {
+		_, err := r.call("s.echo", "x")
+		var f *fault.Error
+		return errors.As(err, &f) && f.Code == fault.Denied, err
+	})
+	change("risk: {s.echo: harmless}\n")
+	r.until("the fault in the state", func() (bool, any) {
+		problems := r.Status().Problems
+		return strings.Contains(strings.Join(problems, " "), "harmless"), problems
+	})
+	if _, err := r.call("s.echo", "x"); err == nil {
+		t.Error("a faulty policy let a denied call through")
+	}
+	change(trusting)
+	r.until("the call's success", func() (bool, any) { _, err := r.call("s.echo", "x"); return err == nil, err })
+}

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -54,14 +55,32 @@ func (p *Platform) openPolicy(ctx context.Context, down *teardown) error {
 }
 
 // reloadPolicy puts a changed policy file into force. One with a fault changes
-// nothing.
+// nothing but the state.
 func (p *Platform) reloadPolicy() {
 	r, err := p.o.policyRules()
+	p.mu.Lock()
+	p.policyFault = err
+	p.mu.Unlock()
 	if err != nil {
 		p.log.Error("the policy stays as it was", "error", err)
 		return
 	}
 	p.gate.SetConfig(r)
+	p.log.Info("the policy was read")
+}
+
+// policyState stands for the content of the policy file: it is another after a
+// change.
+func (p *Platform) policyState() [sha256.Size]byte {
+	path := p.o.Policy
+	if path == "" {
+		path = DefaultPolicy
+	}
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return [sha256.Size]byte{}
+	}
+	return sha256.Sum256(raw)
 }
 
 // Approvals lists questions to people.

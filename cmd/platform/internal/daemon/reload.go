@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/hashicorp/go-multierror"
 
@@ -112,8 +113,17 @@ func (p *Platform) watch(ctx context.Context, asked <-chan os.Signal, down *tear
 	var running sync.WaitGroup
 	running.Go(func() { w.Run(ctx) })
 	running.Go(func() {
+		look := time.NewTicker(policyLook)
+		defer look.Stop()
+		policy := p.policyState()
 		for {
 			select {
+			case <-look.C:
+				if now := p.policyState(); now != policy {
+					policy = now
+					p.reloadPolicy()
+				}
+				continue
 			case _, ok := <-w.Changed():
 				if !ok {
 					return
@@ -132,6 +142,9 @@ func (p *Platform) watch(ctx context.Context, asked <-chan os.Signal, down *tear
 		return nil
 	})
 }
+
+// policyLook is how often the policy file is looked at for a change.
+const policyLook = 2 * time.Second
 
 // spec is how the server kit is to run a manifest's server.
 func (p *Platform) spec(m *manifest.Manifest) (serverkit.Spec, error) {
