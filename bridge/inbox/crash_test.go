@@ -264,8 +264,8 @@ var steps = map[string][]int{
 	"journal sync":        {1, 5},
 	"journal synced":      {1, 5},
 	"inbox write":         {1, 20},
-	"inbox sync":          {1, 2},
-	"inbox intent":        {1, 2},
+	"inbox sync":          {1}, // a quick disk makes one batch of all
+	"inbox intent":        {1},
 	"inbox rename":        {1, 20},
 	"inbox folder sync":   {1},
 	"inbox checkpoint":    {1},

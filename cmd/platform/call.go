@@ -14,6 +14,8 @@ import (
 
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/console"
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/control"
+	"github.com/aurorabot-dev/platform/mcpkit/fault"
+	"github.com/aurorabot-dev/platform/mcpkit/policy/approval"
 )
 
 // maxArguments bounds what call reads from standard input, in bytes.
@@ -22,13 +24,17 @@ const maxArguments = 16 << 20
 func (c *cli) callCommand() *cobra.Command {
 	var timeout time.Duration
 	var key string
-	var wait bool
+	var ask, wait bool
 	cmd := c.jsonFlag(&cobra.Command{
 		Use:   "call NAME [JSON | -]",
 		Short: "Call a tool through the gate",
 		Long: `Call a tool. NAME is any full form of its name: the one offered to models, or
 <server>.<tool>. The arguments are one JSON object, or "-" to read it from
 standard input; without them {} is sent.
+
+Whoever types a call approves it by that: where the policy asks a person, the
+question is answered in your name for this one call, and the record says so. With
+--ask or --wait it is left to somebody else. What the policy denies stays denied.
 
 The text of the result is printed; with --json the whole answer. The exit code
 is 1 when the call or the tool failed.`,
@@ -65,6 +71,9 @@ is 1 when the call or the tool failed.`,
 				return err
 			}
 			res, err := client.Call(cmd.Context(), req)
+			if id := question(err); id != "" && !ask && !wait {
+				res, err = c.answerAndCall(cmd, client, req, id)
+			}
 			if err != nil {
 				return err
 			}
@@ -83,8 +92,32 @@ is 1 when the call or the tool failed.`,
 	})
 	cmd.Flags().DurationVar(&timeout, "timeout", 0, "how long to wait for the answer, such as 30s (default as the server's manifest says)")
 	cmd.Flags().StringVar(&key, "key", "", "idempotency key: a second call with it gets the first one's answer")
-	cmd.Flags().BoolVar(&wait, "wait", false, "if a person has to approve the call, wait for that")
+	cmd.Flags().BoolVar(&ask, "ask", false, "if a person has to approve the call, leave the question open and fail")
+	cmd.Flags().BoolVar(&wait, "wait", false, "if a person has to approve the call, wait until somebody else does")
+	cmd.MarkFlagsMutuallyExclusive("ask", "wait")
 	return cmd
+}
+
+// question is the handle of the question that a call ended with, or "".
+func question(err error) string {
+	var f *fault.Error
+	var data struct {
+		ID string `json:"approval_id"`
+	}
+	if !errors.As(err, &f) || f.Code != fault.ApprovalRequired || json.Unmarshal(f.Data, &data) != nil {
+		return ""
+	}
+	return data.ID
+}
+
+// answerAndCall approves a call for the person who typed it, for this once, and
+// makes it.
+func (c *cli) answerAndCall(cmd *cobra.Command, client *control.Client, req control.CallRequest, id string) (*control.CallResponse, error) {
+	if _, err := client.Approve(cmd.Context(), id, control.Answer{Scope: approval.Once, Actor: actor()}); err != nil {
+		return nil, err
+	}
+	req.Approval = id
+	return client.Call(cmd.Context(), req)
 }
 
 // showResult prints the parts of a result that a person can read. Text keeps

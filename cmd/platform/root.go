@@ -152,11 +152,8 @@ func (c *cli) report(ctx context.Context, err error) int {
 		if len(f.Candidates) > 0 {
 			hint = "did you mean " + strings.Join(f.Candidates, ", ") + "?"
 		}
-		var data struct {
-			ID string `json:"approval_id"`
-		}
-		if f.Code == fault.ApprovalRequired && json.Unmarshal(f.Data, &data) == nil && data.ID != "" {
-			hint = fmt.Sprintf("platform approvals approve %s --data %s, then call again", data.ID, quoteArg(c.data))
+		if id := question(err); id != "" {
+			hint = fmt.Sprintf("platform approvals approve %s --data %s, then call again", id, quoteArg(c.data))
 		}
 		c.complain(f.Message, hint)
 		if c.json {

@@ -592,20 +592,28 @@ func TestCancellingARunCancelsItsCalls(t *testing.T) {
 	model := modeltest.New(t, calls(
 		call("c1", "mcp__hang__echo", `{"message":"for ever"}`), call("c2", "mcp__plain__echo", `{}`), call("c3", "mcp__hang__echo", `{}`)))
 	ctx, cancel := context.WithCancel(t.Context())
+	second := make(chan struct{})
 	l, _ := loop(t, caller, model, streaming, func(o *externalizer.Options) {
 		o.MaxParallel = 2
 		o.OnEvent = func(e externalizer.Event) {
 			if e.Kind == externalizer.CallFinished && e.Call.ID == "c2" {
-				select {
-				case <-sent:
-				case <-time.After(patience):
-					t.Error("the first call was not sent")
-				}
-				cancel()
+				close(second)
+			}
+		}
+	})
+	var waiting sync.WaitGroup
+	waiting.Go(func() {
+		defer cancel()
+		for _, happened := range []chan struct{}{second, sent} {
+			select {
+			case <-happened:
+			case <-time.After(patience):
+				t.Error("the calls did not get as far as they should")
 			}
 		}
 	})
 	res, err := l.Ask(ctx, "Wait.")
+	waiting.Wait()
 	if res.Stop != externalizer.StopCancelled || !errors.Is(err, context.Canceled) {
 		t.Fatalf("%s: %v", res.Stop, err)
 	}
