@@ -169,7 +169,6 @@ type checker struct {
 	opt     Options
 	taken   map[string]int
 	lastSeq map[string]uint64
-	lastAt  time.Time
 	order   int
 }
 

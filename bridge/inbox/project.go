@@ -115,8 +115,9 @@ func (p *projector) project(ctx context.Context) error {
 }
 
 // prepare writes the files of the records after last to tmp/, as many as the
-// journal has by now. With syncing it waits for more, until that ends.
-func (p *projector) prepare(syncing context.Context, last uint64, room int) *batch {
+// journal has by now. With a wait for the record at a position, it goes on for as
+// long as that says there is one.
+func (p *projector) prepare(wait func(pos uint64) bool, last uint64, room int) *batch {
 	b := &batch{last: last}
 	names := map[string]bool{}
 	p.recent = append(p.recent[max(0, len(p.recent)-2):], names)
@@ -132,7 +133,7 @@ func (p *projector) prepare(syncing context.Context, last uint64, room int) *bat
 			b.err = p.take(b, names, &rec)
 		case !errors.Is(err, io.EOF):
 			b.err = fmt.Errorf("reading the journal: %w", err)
-		case syncing == nil || b.last < durable || p.x.journal.Wait(syncing, b.last+1) != nil:
+		case wait == nil || b.last < durable || !wait(b.last+1):
 			limit = 0
 		}
 	}
@@ -277,7 +278,8 @@ func (p *projector) prepareWhile(ctx context.Context, b *batch) *batch {
 	if room <= 0 || b.err != nil || len(b.files) == 0 || ctx.Err() != nil {
 		return &batch{last: b.last}
 	}
-	return p.prepare(b.sync.ctx, b.last, room)
+	more := func(pos uint64) bool { return p.x.journal.Wait(b.sync.ctx, pos) == nil }
+	return p.prepare(more, b.last, room)
 }
 
 // synced waits until b is durable.

@@ -157,7 +157,7 @@ func jwt(s string, at, _ int) (int, int) {
 func bearer(s string, _, after int) (int, int) {
 	end := run(s, after, credential)
 	end -= len(s[after:end]) - len(strings.TrimRight(s[after:end], ".")) // of the sentence
-	if end-after < 16 || strings.IndexAny(s[after:end], "0123456789") < 0 {
+	if end-after < 16 || !strings.ContainsAny(s[after:end], "0123456789") {
 		return 0, 0
 	}
 	return after, end

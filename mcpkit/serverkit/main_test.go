@@ -515,7 +515,3 @@ func recordedPIDs(t *testing.T, file string) (pids []int) {
 
 // gone reports whether no process has that pid, not even a zombie of ours.
 func gone(pid int) bool { return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) }
-
-func allGone(pids []int) bool {
-	return !slices.ContainsFunc(pids, func(p int) bool { return !gone(p) })
-}
