@@ -353,6 +353,7 @@ func (p *platform) refuses() {
 }
 
 func TestAFullDiskHoldsThePlatformBackAndCallsAreAnswered(t *testing.T) {
+	soakOnly(t) // what is left to do when there is room again takes minutes at times
 	asRoot(t)
 	dir := tmpfs(t, "size=24M")
 	p := &platform{t: t, data: filepath.Join(dir, "data")}

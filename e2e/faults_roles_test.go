@@ -202,6 +202,11 @@ func produce(spec producerSpec) error {
 	default:
 		err = p.apart(acked)
 	}
+	if err == nil { // a backlog may take longer than Close waits for it
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+		err = in.Flush(ctx)
+		cancel()
+	}
 	err = errors.Join(err, in.Close())
 	close(stop)
 	watching.Wait()

@@ -103,7 +103,10 @@ func publisher(spec string) error {
 		wg.Go(func() { errs[p] = produce(x, log, s, p) })
 	}
 	wg.Wait()
-	if s.Mark {
+	if s.Mark { // what was put off is part of publishing
+		if err := x.Flush(context.Background()); err != nil {
+			return err
+		}
 		unix.Unlink(mark)
 	}
 	return errors.Join(append(errs, x.Close())...)
