@@ -100,12 +100,14 @@ func callsFor(t *testing.T, n int, call func() error) (perSecond float64, p50 ti
 	return float64(len(all)) / took, all[len(all)/2]
 }
 
-func TestCallsOverStdio(t *testing.T) {
+// fastEcho is a manager with a session "s" to a server that answers as fast as it can.
+func fastEcho(t *testing.T) *client.Manager {
+	t.Helper()
 	m, err := client.New(client.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer m.Close(context.Background())
+	t.Cleanup(func() { m.Close(context.Background()) })
 	argv, env := fakeserver.Command("fast-echo")
 	cmd := exec.Command(argv[0], argv[1:]...)
 	cmd.Env = append(os.Environ(), env...)
@@ -121,12 +123,17 @@ func TestCallsOverStdio(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	defer func() { cmd.Process.Kill(); cmd.Wait() }()
+	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
 	inR.Close()
 	outW.Close()
 	if _, err := m.Connect(t.Context(), client.Conn{Server: "s", Stdin: inW, Stdout: outR}); err != nil {
 		t.Fatal(err)
 	}
+	return m
+}
+
+func TestCallsOverStdio(t *testing.T) {
+	m := fastEcho(t)
 	redactor := redact.New(nil)
 	h := host.New(host.Options{Client: m, Sink: signal.Discard, Redact: func(raw []byte) ([]byte, []string) {
 		out, hits := redactor.JSON(raw)
@@ -138,6 +145,7 @@ func TestCallsOverStdio(t *testing.T) {
 		return err
 	}
 
+	argv, env := fakeserver.Command("fast-echo")
 	base := exec.Command(argv[0], argv[1:]...)
 	base.Env = append(os.Environ(), env...)
 	session, err := mcp.NewClient(&mcp.Implementation{Name: "baseline", Version: "1"}, nil).

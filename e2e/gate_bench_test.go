@@ -6,8 +6,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -17,7 +15,6 @@ import (
 	"github.com/aurorabot-dev/platform/bridge"
 	"github.com/aurorabot-dev/platform/bridge/bus"
 	"github.com/aurorabot-dev/platform/mcpkit/client"
-	"github.com/aurorabot-dev/platform/mcpkit/fakeserver"
 	"github.com/aurorabot-dev/platform/mcpkit/host"
 	"github.com/aurorabot-dev/platform/mcpkit/policy"
 	"github.com/aurorabot-dev/platform/mcpkit/policy/rules"
@@ -51,33 +48,7 @@ func (taken) Reject(context.Context, bus.Rejected) (string, error) { return "", 
 func (taken) Close() error                                         { return nil }
 
 func TestTheGatesShareOfACall(t *testing.T) {
-	m, err := client.New(client.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer m.Close(context.Background())
-	argv, env := fakeserver.Command("fast-echo")
-	cmd := exec.Command(argv[0], argv[1:]...)
-	cmd.Env = append(os.Environ(), env...)
-	inR, inW, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	outR, outW, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd.Stdin, cmd.Stdout = inR, outW
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer func() { cmd.Process.Kill(); cmd.Wait() }()
-	inR.Close()
-	outW.Close()
-	if _, err := m.Connect(t.Context(), client.Conn{Server: "s", Stdin: inW, Stdout: outR}); err != nil {
-		t.Fatal(err)
-	}
-
+	m := fastEcho(t)
 	redactor := redact.New([]string{"hunter2-secret", "tok_0123456789"})
 	br := bridge.New(bridge.Options{Bus: taken{},
 		Redact:     func(raw []byte) []byte { out, _ := redactor.JSON(raw); return out },

@@ -33,6 +33,7 @@ import (
 	"github.com/fsnotify/fsnotify"
 
 	"github.com/aurorabot-dev/platform/amp"
+	"github.com/aurorabot-dev/platform/bridge/journal"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
 	"github.com/aurorabot-dev/platform/mcpkit/host"
 	"github.com/aurorabot-dev/platform/mcpkit/signal"
@@ -341,10 +342,10 @@ func (x *Outbox) claim(name string) error {
 	if err := os.Link(filepath.Join(src, name), filepath.Join(dst, name)); err != nil {
 		return err
 	}
-	if err := errors.Join(syncDir(dst), os.Remove(filepath.Join(src, name))); err != nil {
+	if err := errors.Join(journal.SyncDir(dst), os.Remove(filepath.Join(src, name))); err != nil {
 		return err
 	}
-	return syncDir(src)
+	return journal.SyncDir(src)
 }
 
 // prune forgets finished requests that are older than keep.
@@ -373,14 +374,5 @@ func (x *Outbox) move(from, to, name string) error {
 	if err := os.Rename(filepath.Join(src, name), filepath.Join(dst, name)); err != nil {
 		return err
 	}
-	return errors.Join(syncDir(dst), syncDir(src))
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	return d.Sync()
+	return errors.Join(journal.SyncDir(dst), journal.SyncDir(src))
 }
