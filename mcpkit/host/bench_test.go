@@ -3,6 +3,7 @@ package host_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -24,6 +25,8 @@ type instant struct {
 	tools  *client.Snapshot
 	answer *client.Result
 }
+
+func (instant) Ready(string) (*client.Session, error) { return nil, errors.New("it has no session") }
 
 func (c instant) Tools() *client.Snapshot { return c.tools }
 

@@ -34,6 +34,7 @@ import (
 type Client interface {
 	Tools() *client.Snapshot
 	Call(ctx context.Context, r client.CallRequest) (*client.Result, error)
+	Ready(server string) (*client.Session, error)
 }
 
 // Options say how a Host works. Client and Sink are required.

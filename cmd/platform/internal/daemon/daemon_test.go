@@ -656,3 +656,21 @@ func TestAChangedPolicyFileTakesEffectAndAFaultyOneIsSaid(t *testing.T) {
 	change(trusting)
 	r.until("the call's success", func() (bool, any) { _, err := r.call("s.echo", "x"); return err == nil, err })
 }
+
+func TestAResourceThatIsReadIsResourceObserved(t *testing.T) {
+	r := launch(t, map[string]string{"s.yaml": fake("s", "resources", "")})
+	r.phase("s", "ready")
+	raw, err := r.host.ReadResource(t.Context(), "s", "note:///one")
+	if err != nil || !strings.Contains(string(raw), "the content of note:///one") {
+		t.Fatalf("%s, %v", raw, err)
+	}
+	e := r.has("s", "resource.observed", 1)[0]
+	hash, _ := field(t, e, "sha256").(string)
+	if e.Header.Method != amp.MethodResource || field(t, e, "uri") != "note:///one" || field(t, e, "size") != float64(len(raw)) || len(hash) != 64 {
+		t.Errorf("the event is %+v %s", e.Header, e.Payload.Data)
+	}
+	if _, err := r.host.ReadResource(t.Context(), "nobody", "note:///one"); err == nil {
+		t.Error("a server that is not there was read")
+	}
+	r.has("s", "resource.observed", 1)
+}
