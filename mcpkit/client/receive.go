@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"github.com/aurorabot-dev/platform/mcpkit/client/internal/jsonline"
+	"github.com/aurorabot-dev/platform/mcpkit/internal/jsonline"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
 )
 

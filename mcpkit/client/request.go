@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/aurorabot-dev/platform/mcpkit/client/internal/jsonline"
+	"github.com/aurorabot-dev/platform/mcpkit/internal/jsonline"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
 )
 

@@ -13,7 +13,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/aurorabot-dev/platform/mcpkit/client/internal/jsonline"
+	"github.com/aurorabot-dev/platform/mcpkit/internal/jsonline"
 )
 
 // maxAsked is how many requests of a server may wait for the client's answer.

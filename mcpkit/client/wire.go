@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/aurorabot-dev/platform/mcpkit/client/internal/jsonline"
+	"github.com/aurorabot-dev/platform/mcpkit/internal/jsonline"
 	"github.com/aurorabot-dev/platform/mcpkit/client/internal/pipe"
 )
 

@@ -17,7 +17,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/aurorabot-dev/platform/mcpkit/client/internal/jsonline"
+	"github.com/aurorabot-dev/platform/mcpkit/internal/jsonline"
 )
 
 const (
