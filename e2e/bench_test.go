@@ -27,11 +27,9 @@ import (
 	"github.com/aurorabot-dev/platform/mcpkit/signal"
 )
 
-func TestMain(m *testing.M) {
-	fakeserver.RunIfAsked()
-	code := m.Run()
-	table()
-	os.Exit(code)
+func init() {
+	roles = append(roles, fakeserver.RunIfAsked)
+	after = append(after, table)
 }
 
 // row is one figure beside the baseline of the same run.

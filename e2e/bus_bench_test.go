@@ -42,9 +42,9 @@ const (
 	busRounds = 9
 )
 
-// disk is a folder on an ext4 of its own where the test may mount one: the
+// benchDisk is a folder on an ext4 of its own where the test may mount one: the
 // machine's file system may be of another kind, and shared with others.
-func disk(t *testing.T, megabytes int) string {
+func benchDisk(t *testing.T, megabytes int) string {
 	if os.Geteuid() != 0 {
 		t.Log("not root: measured on TMPDIR, whatever file system that is")
 		return t.TempDir()
@@ -345,7 +345,7 @@ func ratios(a, b []float64) string {
 
 func TestBus(t *testing.T) {
 	const n = 6000
-	dir := disk(t, 3000)
+	dir := benchDisk(t, 3000)
 	x := openInbox(t, dir)
 	all, raw := events(t, n)
 	var steady, p50, p99, syncs, plain, synced, syncedOne, burst, bare, ackOne []float64
@@ -424,7 +424,7 @@ func many() int {
 
 func TestBusWithManyFilesPending(t *testing.T) {
 	const n = 4000
-	dir := disk(t, 8000)
+	dir := benchDisk(t, 8000)
 	full, empty := filepath.Join(dir, "full"), filepath.Join(dir, "empty")
 	if _, err := queue.Prepare(filepath.Join(full, "inbox")); err != nil {
 		t.Fatal(err)
@@ -459,7 +459,7 @@ func TestBusWithManyFilesPending(t *testing.T) {
 
 func TestBusWithAMillionIDs(t *testing.T) {
 	const ids = 1_000_000
-	dir := disk(t, 3000)
+	dir := benchDisk(t, 3000)
 	fill := func() {
 		j, err := journal.Open(journal.Options{Dir: filepath.Join(dir, "journal")})
 		if err != nil {
