@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/aurorabot-dev/platform/mcpkit/internal/jsonline"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
+	"github.com/aurorabot-dev/platform/mcpkit/internal/jsonline"
 )
 
 // CallRequest is one call of a tool.

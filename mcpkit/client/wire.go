@@ -4,8 +4,8 @@ import (
 	"context"
 	"time"
 
-	"github.com/aurorabot-dev/platform/mcpkit/internal/jsonline"
 	"github.com/aurorabot-dev/platform/mcpkit/client/internal/pipe"
+	"github.com/aurorabot-dev/platform/mcpkit/internal/jsonline"
 )
 
 // Line is a message as it arrived, whole or skipped for its length.
