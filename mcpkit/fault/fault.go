@@ -37,7 +37,14 @@ const (
 	ResultTooLarge   = "result_too_large"    // the answer exceeds the line limit
 	Protocol         = "protocol_error"      // the server answered with a JSON-RPC error or against the protocol
 	Busy             = "busy"                // a bounded queue is full
-	RateLimited      = "rate_limited"        // policy allows so many calls and no more; see Error.Data
+	RateLimited      = "rate_limited"        // policy, or the server itself, allows so many calls and no more; see Error.Data
+	NeedsAuth        = "needs_auth"          // the server wants an authorization that the platform does not have
+	Unreachable      = "server_unreachable"  // no connection to the server came about; nothing was sent
+	ConnectionLost   = "connection_lost"     // the connection broke before the answer was whole
+	Unavailable      = "server_unavailable"  // a remote server, or what is before it, answered with status 5xx
+	HTTPStatus       = "http_status"         // a remote server answered with a status that is no success
+	NotMCP           = "not_mcp"             // what answered is no MCP server, such as a proxy with a page of HTML
+	SessionExpired   = "session_expired"     // the server has forgotten the session; a new one is opened
 	DuplicateCall    = "duplicate_call"      // the idempotency key was used before; nothing was sent again
 	Interrupted      = "interrupted"         // the platform ended with the call in flight
 	Internal         = "internal"            // a defect of the platform

@@ -1,0 +1,2 @@
+// Package httpwire carries JSON-RPC messages to and from a server over HTTP.
+package httpwire
