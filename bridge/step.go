@@ -36,6 +36,7 @@ func appendStep(b []byte, s *signal.Step) (_ []byte, err error) {
 	b = appendText(b, `,"preview":`, s.Preview)
 	b = appendNumber(b, `,"size":`, s.Size)
 	b = appendNumber(b, `,"duration_ms":`, s.DurationMS)
+	b = appendNumber(b, `,"waited_ms":`, s.WaitedMS)
 	b = appendTrue(b, `,"is_error":`, s.IsError)
 	b = appendText(b, `,"error_code":`, s.ErrorCode)
 	b = appendText(b, `,"reason":`, s.Reason)
@@ -49,6 +50,7 @@ func appendStep(b []byte, s *signal.Step) (_ []byte, err error) {
 		return nil, err
 	}
 	b = appendList(b, `,"flags":`, s.Flags)
+	b = appendTrue(b, `,"replayed":`, s.Replayed)
 	return append(b, '}'), nil
 }
 

@@ -273,6 +273,8 @@ func (w *watcher) event(e externalizer.Event) {
 			mark, style, outcome = "✗", console.Red, "  "+e.Call.Error.Error()
 		case e.Call.IsError:
 			mark, style, outcome = "✗", console.Red, "  the tool reported a failure"
+		case len(e.Call.Flags) > 0:
+			outcome = "  the result was flagged: " + strings.Join(e.Call.Flags, ", ")
 		}
 		w.row(mark, style, fmt.Sprintf("%s  %s%s", e.Call.Name, console.Millis(e.Call.DurationMS), outcome))
 	}
@@ -359,6 +361,7 @@ func (a *apiCaller) Call(ctx context.Context, tool catalog.ID, c host.Call) (*ho
 	}
 	return &host.Result{
 		CallID: res.CallID, Tool: tool, Name: res.Tool, Raw: res.Result, IsError: res.IsError,
-		Duration: time.Duration(res.DurationMS) * time.Millisecond, Artifact: res.Artifact,
+		Duration: time.Duration(res.DurationMS) * time.Millisecond, Waited: time.Duration(res.WaitedMS) * time.Millisecond,
+		Flags: res.Flags, Artifact: res.Artifact, Replayed: res.Replayed,
 	}, nil
 }

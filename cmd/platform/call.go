@@ -83,6 +83,7 @@ is 1 when the call or the tool failed.`,
 				}
 			} else {
 				c.showResult(res.Result)
+				c.showNotes(res)
 			}
 			if res.IsError {
 				return &hinted{errors.New(res.Tool + " reported a failure"), ""}
@@ -90,7 +91,7 @@ is 1 when the call or the tool failed.`,
 			return nil
 		},
 	})
-	cmd.Flags().DurationVar(&timeout, "timeout", 0, "how long to wait for the answer, such as 30s (default as the server's manifest says)")
+	cmd.Flags().DurationVar(&timeout, "timeout", 0, "how long to wait for the answer, such as 30s (default as the server's manifest says); with --wait also for the person's")
 	cmd.Flags().StringVar(&key, "key", "", "idempotency key: a second call with it gets the first one's answer")
 	cmd.Flags().BoolVar(&ask, "ask", false, "if a person has to approve the call, leave the question open and fail")
 	cmd.Flags().BoolVar(&wait, "wait", false, "if a person has to approve the call, wait until somebody else does")
@@ -118,6 +119,22 @@ func (c *cli) answerAndCall(cmd *cobra.Command, client *control.Client, req cont
 	}
 	req.Approval = id
 	return client.Call(cmd.Context(), req)
+}
+
+// showNotes says on standard error what the result itself does not show.
+func (c *cli) showNotes(res *control.CallResponse) {
+	note := func(format string, args ...any) {
+		c.err.Printf("%s\n", c.err.Paint(console.Dim, "note: "+console.Safe(fmt.Sprintf(format, args...))))
+	}
+	if len(res.Flags) > 0 {
+		note("the result was flagged: %s", strings.Join(res.Flags, ", "))
+	}
+	if at, ok := res.Artifact.(map[string]any); ok && at["path"] != nil {
+		note("the result of %s is also kept in %v", console.Bytes(int64(len(res.Result))), at["path"])
+	}
+	if res.Replayed {
+		note("nothing was sent: this is the answer of the first call with that key")
+	}
 }
 
 // showResult prints the parts of a result that a person can read. Text keeps

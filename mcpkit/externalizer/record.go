@@ -84,7 +84,9 @@ type Call struct {
 	Repairs    []string        `json:"repairs,omitempty"`   // what of the model's call had to be put right
 	IsError    bool            `json:"is_error"`            // it failed, or the tool says that it did
 	Error      *fault.Error    `json:"error,omitempty"`     // why there is no result
-	DurationMS int64           `json:"duration_ms"`
+	Flags      []string        `json:"flags,omitempty"`     // what is odd about the result, see [host.Result]
+	DurationMS int64           `json:"duration_ms"`         // without WaitedMS
+	WaitedMS   int64           `json:"waited_ms,omitempty"` // for a person's answer
 }
 
 // EventKind names what an Event tells.

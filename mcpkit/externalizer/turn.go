@@ -155,13 +155,16 @@ func (r *run) call(ctx context.Context, step Step, c *Call) json.RawMessage {
 		c.CallID = hc.ID
 		res, err = r.o.Caller.Call(ctx, c.Tool, hc)
 	}
-	c.DurationMS = time.Since(start).Milliseconds()
+	lasted := time.Since(start)
 	var result json.RawMessage
 	if err != nil {
 		c.Error, c.IsError = r.fault(ctx, err), true
 	} else {
-		c.CallID, c.IsError, result = res.CallID, res.IsError, res.Raw
+		c.CallID, c.IsError, c.Flags, result = res.CallID, res.IsError, res.Flags, res.Raw
+		c.WaitedMS = res.Waited.Milliseconds()
+		lasted -= res.Waited
 	}
+	c.DurationMS = lasted.Milliseconds()
 	r.emit(Event{Kind: CallFinished, Step: step, Call: *c})
 	return result
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -21,6 +22,8 @@ import (
 	"github.com/aurorabot-dev/platform/mcpkit/policy/approval"
 	"github.com/aurorabot-dev/platform/mcpkit/policy/review"
 	"github.com/aurorabot-dev/platform/mcpkit/policy/rules"
+	"github.com/aurorabot-dev/platform/mcpkit/redact"
+	"github.com/aurorabot-dev/platform/mcpkit/signal"
 )
 
 var update = flag.Bool("update", false, "write the transcripts anew")
@@ -75,7 +78,7 @@ func (r *recorder) transcript() string {
 
 var (
 	ulids     = regexp.MustCompile(`\b[0-9A-HJKMNP-TV-Z]{26}\b`)
-	durations = regexp.MustCompile(`,"duration_ms":\d+`)
+	durations = regexp.MustCompile(`,"(duration|waited)_ms":\d+`)
 )
 
 func TestTranscriptsOfCalls(t *testing.T) {
@@ -233,6 +236,89 @@ func TestACallerThatGivesUpLeavesTheQuestionOpen(t *testing.T) {
 	}
 	if _, err := h.Call(t.Context(), host.Call{Name: "other.echo", Approval: id}); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestTheTimeOfACallBoundsTheWaitForAPersonToo(t *testing.T) {
+	rec := &recorder{}
+	h, _ := gated(t, rec, testPolicy, map[string]string{"other": "echo"})
+	_, err := h.Call(t.Context(), host.Call{Name: "other.echo", Wait: true, Timeout: 50 * time.Millisecond})
+	id := handle(t, err)
+	if got := rec.kinds(); got[len(got)-1] != signal.ToolFailed {
+		t.Errorf("the chain of the call %s ends with %v", id, got)
+	}
+}
+
+func TestAPersonsTimeIsNotTheCalls(t *testing.T) {
+	rec := &recorder{}
+	h, g := gated(t, rec, testPolicy, map[string]string{"other": "echo"})
+	rec.on(signal.PermissionRequested, func(s signal.Signal) {
+		id := s.Data.(*signal.Step).Approval
+		time.AfterFunc(300*time.Millisecond, func() {
+			if _, err := g.Approvals.Approve(context.Background(), id, approval.Once, "Ada"); err != nil {
+				t.Error(err)
+			}
+		})
+	})
+	start := time.Now()
+	res, err := h.Call(t.Context(), host.Call{Name: "other.echo", Wait: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if all := time.Since(start); res.Waited < 250*time.Millisecond || res.Duration+res.Waited > all {
+		t.Errorf("waited %v, lasted %v, of %v", res.Waited, res.Duration, all)
+	}
+	last := rec.last()
+	if last.WaitedMS != res.Waited.Milliseconds() || last.DurationMS != res.Duration.Milliseconds() {
+		t.Errorf("the event says %+v", last)
+	}
+}
+
+// Who answers by event, and had to go, makes the call again.
+func TestACallThatIsCutOffWhileAPersonIsAskedIsNotEnded(t *testing.T) {
+	rec := &recorder{}
+	h, g := gated(t, rec, testPolicy, map[string]string{"other": "echo"})
+	call := host.Call{ID: "req-1", Name: "other.echo", Wait: true, Answer: &host.Answer{ID: "answer-1"}}
+	ctx, cancel := context.WithCancel(t.Context())
+	var id string
+	rec.on(signal.PermissionRequested, func(s signal.Signal) {
+		id = s.Data.(*signal.Step).Approval
+		cancel()
+	})
+	if _, err := h.Call(ctx, call); handle(t, err) != id {
+		t.Errorf("the question is %s, the error %v", id, err)
+	}
+	if got, want := rec.kinds(), []signal.Kind{signal.PermissionRequested, signal.PermissionResolved}; !slices.Equal(got, want) {
+		t.Errorf("it left %v, want %v", got, want)
+	}
+	rec.on(signal.PermissionRequested, func(signal.Signal) {
+		if _, err := g.Approvals.Approve(context.Background(), id, approval.Once, "Ada"); err != nil {
+			t.Error(err)
+		}
+	})
+	if _, err := h.Call(t.Context(), call); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestWhatIsOddAboutAResultReachesTheCaller(t *testing.T) {
+	rec := &recorder{}
+	m := serve(t, rec, map[string]string{"p": "poison"})
+	h := host.New(host.Options{Client: m, Sink: rec, Redact: func(raw []byte) ([]byte, []string) {
+		clean, hits := redact.New(nil).JSON(raw)
+		return clean, hits.Rules()
+	}})
+	for tool, want := range map[string]string{"injection": "role_marker", "unicode": "hidden_characters", "secrets": "secret_aws-access-key", "echo": ""} {
+		res, err := h.Call(t.Context(), host.Call{Name: "p." + tool})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want != "" && !slices.Contains(res.Flags, want) || want == "" && len(res.Flags) > 0 {
+			t.Errorf("%s: the flags are %v, want %q among them", tool, res.Flags, want)
+		}
+		if !slices.Equal(rec.last().Flags, res.Flags) {
+			t.Errorf("%s: the event has %v, the caller %v", tool, rec.last().Flags, res.Flags)
+		}
 	}
 }
 

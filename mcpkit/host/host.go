@@ -78,7 +78,9 @@ type Call struct {
 	Name string
 	// Arguments is a JSON object. Empty or null means {}.
 	Arguments json.RawMessage
-	// Timeout bounds the call without progress. Zero means the server's.
+	// Timeout bounds the wait for a person's answer, if there is one, and after it
+	// the call without progress. Zero means as long as the question is open, and
+	// the server's.
 	Timeout time.Duration
 	// Entrance says where the call came in, for the record: cli, api, outbox, model.
 	Entrance string
@@ -92,7 +94,9 @@ type Call struct {
 	// Wait makes a call that a person is asked about wait for the answer. Without
 	// it the call ends with fault.ApprovalRequired and the question's handle.
 	Wait bool
-	// Answer, if set, makes the event that ends the call its complete answer.
+	// Answer, if set, makes the event that ends the call its complete answer. A
+	// call that waits for a person when ctx ends is then only suspended: nothing was
+	// sent, no event ends it, and the same call made again goes on.
 	Answer *Answer
 	// Progress, if set, gets the params of notifications/progress, the latest
 	// only where it is slower than they come.
@@ -115,10 +119,14 @@ type Result struct {
 	Name     string          // canonical
 	Raw      json.RawMessage // the MCP CallToolResult, exact but for removed secrets
 	IsError  bool            // the tool's own word
-	Duration time.Duration
-	Artifact any      // where the whole result is kept, if it exceeded MaxResult
-	secrets  []string // kinds of those that were removed
-	Replayed bool     // an earlier call with the same idempotency key had this answer; nothing was sent
+	Duration time.Duration   // without Waited
+	Waited   time.Duration   // for a person's answer
+	Artifact any             // where the whole result is kept, if it exceeded MaxResult
+	// Flags are what is odd about the result: the codes of [review.Flags] for its
+	// text, hidden_characters among them, and secret_KIND for each kind of secret
+	// that was removed.
+	Flags    []string
+	Replayed bool // an earlier call with the same idempotency key had this answer; nothing was sent
 }
 
 // Host carries calls. It is safe for concurrent use.
@@ -244,6 +252,9 @@ func (h *Host) Call(ctx context.Context, c Call) (*Result, error) {
 	}
 
 	run, err := line.permit(h.o.Gate, args)
+	if line.suspended(err) {
+		return nil, err
+	}
 	if err != nil {
 		return nil, line.refused(err)
 	}
@@ -269,7 +280,10 @@ func (h *Host) Call(ctx context.Context, c Call) (*Result, error) {
 	}
 
 	clean, secrets := h.o.Redact(result.Raw)
-	res := &Result{CallID: line.id, Tool: tool.ID(), Name: tool.Name, Raw: clean, IsError: seen.isError, secrets: secrets}
+	res := &Result{CallID: line.id, Tool: tool.ID(), Name: tool.Name, Raw: clean, IsError: seen.isError}
+	for _, kind := range secrets {
+		res.Flags = append(res.Flags, "secret_"+kind)
+	}
 	if len(res.Raw) > h.o.MaxResult {
 		res.Artifact = h.keep(ctx, res.Raw)
 	}

@@ -36,13 +36,27 @@ func TestMain(m *testing.M) {
 type recorder struct {
 	mu    sync.Mutex
 	steps []signal.Signal
+	hooks map[signal.Kind]func(signal.Signal)
+}
+
+// on calls do with the next step of that kind.
+func (r *recorder) on(kind signal.Kind, do func(signal.Signal)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.hooks = map[signal.Kind]func(signal.Signal){kind: do}
 }
 
 func (r *recorder) Observe(_ context.Context, s signal.Signal) error {
-	if _, ok := s.Data.(*signal.Step); ok {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		r.steps = append(r.steps, s)
+	if _, ok := s.Data.(*signal.Step); !ok {
+		return nil
+	}
+	r.mu.Lock()
+	r.steps = append(r.steps, s)
+	do := r.hooks[s.Kind]
+	delete(r.hooks, s.Kind)
+	r.mu.Unlock()
+	if do != nil {
+		do(s)
 	}
 	return nil
 }

@@ -28,7 +28,8 @@ type line struct {
 	call  Call
 	tool  *catalog.Tool
 	start time.Time
-	step  signal.Step // what every step repeats
+	waits time.Duration // for a person
+	step  signal.Step   // what every step repeats
 }
 
 func (h *Host) begin(ctx context.Context, c Call) *line {
@@ -44,6 +45,9 @@ func (l *line) resolved(tool *catalog.Tool) {
 	l.tool = tool
 	l.step.Tool, l.step.Server = tool.Name, tool.Source.Server
 }
+
+// lasted is how long the call has taken, without the person's time.
+func (l *line) lasted() time.Duration { return time.Since(l.start) - l.waits }
 
 // emit records one step.
 func (l *line) emit(kind signal.Kind, summary string, fill func(*signal.Step)) {
@@ -102,7 +106,7 @@ func (l *line) failure(f *fault.Error) func(*signal.Step) {
 		if s.Outcome == "" {
 			s.Outcome = string(fault.OutcomeFailed)
 		}
-		s.DurationMS = time.Since(l.start).Milliseconds()
+		s.DurationMS, s.WaitedMS = l.lasted().Milliseconds(), l.waits.Milliseconds()
 	}
 }
 
@@ -111,9 +115,9 @@ func (l *line) started() {
 	l.emit(signal.ToolStarted, l.step.Tool+" started", nil)
 }
 
-// completed records an answer and sets its duration.
+// completed records an answer, and sets its durations and the flags of its text.
 func (l *line) completed(res *Result) {
-	res.Duration = time.Since(l.start)
+	res.Duration, res.Waited = l.lasted(), l.waits
 	if !res.Replayed { // nothing was sent
 		l.emit(signal.CallCompleted, "call to "+l.step.Tool+" completed", func(s *signal.Step) {
 			s.DurationMS, s.Size = res.Duration.Milliseconds(), int64(len(res.Raw))
@@ -123,14 +127,16 @@ func (l *line) completed(res *Result) {
 	if res.IsError {
 		kind, verb = signal.ToolFailed, "failed"
 	}
+	if res.Replayed {
+		verb += " earlier, read again"
+	}
 	seen := read(res.Raw)
 	preview, flags := seen.preview(l.h.o.MaxPreview)
-	for _, kind := range res.secrets {
-		flags = append(flags, "secret_"+kind)
-	}
+	res.Flags = append(flags, res.Flags...)
 	l.emit(kind, l.step.Tool+" "+verb+" in "+res.Duration.Round(time.Millisecond).String()+": "+preview[:cut(preview, maxSummary)], func(s *signal.Step) {
-		s.DurationMS, s.Size, s.Preview, s.IsError = res.Duration.Milliseconds(), int64(len(res.Raw)), preview, res.IsError
-		s.Flags = flags
+		s.DurationMS, s.WaitedMS = res.Duration.Milliseconds(), res.Waited.Milliseconds()
+		s.Size, s.Preview, s.IsError = int64(len(res.Raw)), preview, res.IsError
+		s.Flags, s.Replayed = res.Flags, res.Replayed
 		if res.IsError {
 			s.ErrorCode, s.Reason, s.Retryable = seen.failure()
 			s.Outcome = string(fault.OutcomeFailed)

@@ -3,9 +3,11 @@ package host
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"time"
 
 	"github.com/aurorabot-dev/platform/mcpkit/catalog"
+	"github.com/aurorabot-dev/platform/mcpkit/fault"
 	"github.com/aurorabot-dev/platform/mcpkit/policy"
 	"github.com/aurorabot-dev/platform/mcpkit/policy/ledger"
 	"github.com/aurorabot-dev/platform/mcpkit/policy/review"
@@ -40,7 +42,7 @@ func (l *line) permit(g Gate, args json.RawMessage) (run, error) {
 	l.step.Risk = rules.RiskWord(v.Risk)
 	l.asked(v, args)
 	if err == nil && v.Action == rules.Ask {
-		v, err = g.Await(l.ctx, r, v)
+		v, err = l.await(g, r, v)
 	}
 	l.decided(v)
 	if err != nil {
@@ -51,6 +53,29 @@ func (l *line) permit(g Gate, args json.RawMessage) (run, error) {
 	}
 	begun, err := g.Begin(l.ctx, r, v)
 	return run{begun}, err
+}
+
+// await has a person answer, in the time that the call has for it.
+func (l *line) await(g Gate, r policy.Request, v policy.Verdict) (policy.Verdict, error) {
+	if !r.Wait {
+		return g.Await(l.ctx, r, v)
+	}
+	ctx := l.ctx
+	if t := l.call.Timeout; t > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, t)
+		defer cancel()
+	}
+	start := time.Now()
+	defer func() { l.waits = time.Since(start) }()
+	return g.Await(ctx, r, v)
+}
+
+// suspended reports whether a call ended only because its caller had to go while
+// a person was asked: whoever makes it again gets its answer.
+func (l *line) suspended(err error) bool {
+	var f *fault.Error
+	return l.call.Answer != nil && l.call.Wait && l.ctx.Err() != nil && errors.As(err, &f) && f.Code == fault.ApprovalRequired
 }
 
 func (l *line) asked(v policy.Verdict, args json.RawMessage) {

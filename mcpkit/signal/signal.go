@@ -139,8 +139,9 @@ type Step struct {
 	Actor      string          `json:"actor,omitempty"`
 	Arguments  json.RawMessage `json:"arguments,omitempty"`
 	Preview    string          `json:"preview,omitempty"`
-	Size       int64           `json:"size,omitempty"` // of the result, bytes
-	DurationMS int64           `json:"duration_ms,omitempty"`
+	Size       int64           `json:"size,omitempty"`        // of the result, bytes
+	DurationMS int64           `json:"duration_ms,omitempty"` // without WaitedMS
+	WaitedMS   int64           `json:"waited_ms,omitempty"`   // for a person's answer
 	IsError    bool            `json:"is_error,omitempty"`
 	ErrorCode  string          `json:"error_code,omitempty"`
 	Reason     string          `json:"reason,omitempty"`
@@ -150,6 +151,7 @@ type Step struct {
 	Artifact   json.RawMessage `json:"artifact,omitempty"`
 	Result     json.RawMessage `json:"result,omitempty"` // whole, where the event is the answer and there is no artifact
 	Flags      []string        `json:"flags,omitempty"`
+	Replayed   bool            `json:"replayed,omitempty"` // the answer of an earlier call with the same idempotency key; nothing was sent
 }
 
 // Resource is the data of ResourceRequested and ResourceObserved.

@@ -88,7 +88,7 @@ type CallRequest struct {
 	ID        string          `json:"id,omitempty"` // of the call, for the record; empty means a new one
 	Name      string          `json:"name"`
 	Arguments json.RawMessage `json:"arguments,omitempty"`
-	TimeoutMS int64           `json:"timeout_ms,omitempty"`
+	TimeoutMS int64           `json:"timeout_ms,omitempty"` // for a person's answer, and then for the server's
 	Entrance  string          `json:"entrance,omitempty"`
 	// IdempotencyKey makes a second call with it get the first one's answer.
 	IdempotencyKey string `json:"idempotency_key,omitempty"`
@@ -105,10 +105,12 @@ type CallResponse struct {
 	Server     string          `json:"server"`
 	Tool       string          `json:"tool"`
 	IsError    bool            `json:"is_error"`
-	DurationMS int64           `json:"duration_ms"`
-	Result     json.RawMessage `json:"result"` // the MCP CallToolResult
-	Artifact   any             `json:"artifact,omitempty"`
-	Replayed   bool            `json:"replayed,omitempty"` // the answer of an earlier call with the same idempotency key
+	DurationMS int64           `json:"duration_ms"`         // without WaitedMS
+	WaitedMS   int64           `json:"waited_ms,omitempty"` // for a person's answer
+	Result     json.RawMessage `json:"result"`              // the MCP CallToolResult
+	Flags      []string        `json:"flags,omitempty"`     // what is odd about the result, as in the call's event
+	Artifact   any             `json:"artifact,omitempty"`  // where a large result is kept whole
+	Replayed   bool            `json:"replayed,omitempty"`  // the answer of an earlier call with the same idempotency key
 }
 
 // Version says what runs.

@@ -178,7 +178,8 @@ func (p *Platform) Call(ctx context.Context, r control.CallRequest) (*control.Ca
 	}
 	return &control.CallResponse{
 		CallID: res.CallID, Server: res.Tool.Server, Tool: res.Name, IsError: res.IsError,
-		DurationMS: res.Duration.Milliseconds(), Result: res.Raw, Artifact: res.Artifact, Replayed: res.Replayed,
+		DurationMS: res.Duration.Milliseconds(), WaitedMS: res.Waited.Milliseconds(),
+		Result: res.Raw, Flags: res.Flags, Artifact: res.Artifact, Replayed: res.Replayed,
 	}, nil
 }
 
