@@ -70,7 +70,8 @@ Start it with "platform run"; the other verbs talk to the running platform.`,
 	root.AddCommand(
 		c.runCommand(), c.checkCommand(), c.serversCommand(), c.toolsCommand(), c.callCommand(),
 		c.askCommand(),
-		c.inboxCommand(), c.approvalsCommand(), c.policyCommand(), c.catalogCommand(), c.logsCommand(), c.versionCommand(),
+		c.inboxCommand(), c.approvalsCommand(), c.policyCommand(), c.catalogCommand(), c.logsCommand(),
+		c.schemaCommand(), c.versionCommand(),
 	)
 	return root
 }
