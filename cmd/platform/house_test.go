@@ -20,7 +20,7 @@ var floors = [][]string{
 	{"mcpkit/openai", "bridge/inbox", "bridge/natsbus"},
 	{"bridge", "mcpkit/host"},
 	{"mcpkit/gateway", "mcpkit/externalizer", "bridge/outbox"},
-	{"apps", "cmd/platform/internal/console", "cmd/platform/internal/control"},
+	{"apps", "cmd/platform/internal/console", "cmd/platform/internal/control", "cmd/platform/internal/metrics"},
 	{"cmd/platform/internal/daemon"},
 	{"cmd/platform", "e2e"},
 }

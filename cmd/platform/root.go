@@ -71,7 +71,7 @@ Start it with "platform run"; the other verbs talk to the running platform.`,
 		c.runCommand(), c.checkCommand(), c.serversCommand(), c.toolsCommand(), c.callCommand(),
 		c.askCommand(),
 		c.inboxCommand(), c.approvalsCommand(), c.policyCommand(), c.catalogCommand(), c.logsCommand(),
-		c.schemaCommand(), c.versionCommand(),
+		c.metricsCommand(), c.schemaCommand(), c.versionCommand(),
 	)
 	return root
 }

@@ -20,6 +20,7 @@
 //	GET  /v1/catalog/review                            review.Report
 //	GET  /v1/catalog/diff?server=S                     each a review.ToolDiff
 //	POST /v1/catalog/approve                           PinRequest
+//	GET  /metrics                                      text for Prometheus
 //	GET  /v1/openapi.json                              all of this as OpenAPI 3.1
 //
 // A failure is application/problem+json (RFC 9457) with error_code, whoever found

@@ -56,6 +56,17 @@ func (c *Client) Status(ctx context.Context) (s Status, err error) {
 	return s, c.get(ctx, "/v1/status", &s)
 }
 
+// Metrics copies the metrics, in the text format of Prometheus, to w.
+func (c *Client) Metrics(ctx context.Context, w io.Writer) error {
+	res, err := c.send(ctx, http.MethodGet, "/metrics", nil)
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	_, err = io.Copy(w, res.Body)
+	return err
+}
+
 // Servers lists the servers by name.
 func (c *Client) Servers(ctx context.Context) ([]Server, error) {
 	var r struct{ Servers []Server }

@@ -42,6 +42,7 @@ type Options struct {
 	TCP     net.Listener  // on a loopback address; may be nil
 	Token   string        // which every request over TCP must carry
 	Grace   time.Duration // for what runs when the end comes
+	Metrics http.Handler  // of GET /metrics; nil answers that it is not there
 }
 
 // Serve answers the API until ctx ends. Then streams end at once, calls that run
@@ -101,6 +102,7 @@ func (a *api) serve(ctx context.Context, o Options) error {
 // api answers requests.
 type api struct {
 	b       Backend
+	metrics http.Handler
 	log     *slog.Logger
 	limits  limits
 	token   string
@@ -112,8 +114,11 @@ type api struct {
 
 func newAPI(o Options, lim limits) *api {
 	a := &api{
-		b: o.Backend, log: o.Logger, limits: lim, token: o.Token, mux: http.NewServeMux(),
+		b: o.Backend, metrics: o.Metrics, log: o.Logger, limits: lim, token: o.Token, mux: http.NewServeMux(),
 		calls: newCalls(o.Backend, o.Logger, lim), streams: &streams{most: lim.streams},
+	}
+	if a.metrics == nil {
+		a.metrics = http.NotFoundHandler()
 	}
 	for _, r := range a.routes() {
 		a.mux.HandleFunc(r.method+" "+r.path, r.answer)
@@ -131,6 +136,7 @@ func (a *api) routes() []route {
 	return append(a.policyRoutes(), []route{
 		{"GET", "/v1/version", func(w http.ResponseWriter, r *http.Request) { reply(w, a.b.Version()) }},
 		{"GET", "/v1/status", func(w http.ResponseWriter, r *http.Request) { reply(w, a.b.Status()) }},
+		{"GET", "/metrics", func(w http.ResponseWriter, r *http.Request) { a.metrics.ServeHTTP(w, r) }},
 		{"GET", "/v1/openapi.json", a.openAPI},
 		{"GET", "/v1/servers", a.servers},
 		{"POST", "/v1/servers/{name}/{action}", a.act},

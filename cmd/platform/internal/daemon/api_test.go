@@ -170,7 +170,7 @@ func TestEveryOperationOfARunningPlatformAnswersAsItIsDescribed(t *testing.T) {
 	a := r.api()
 
 	for _, path := range []string{
-		"/v1/version", "/v1/status", "/v1/servers", "/v1/tools", "/v1/tools?server=short", "/v1/tools?format=openai",
+		"/v1/version", "/v1/status", "/metrics", "/v1/servers", "/v1/tools", "/v1/tools?server=short", "/v1/tools?format=openai",
 		"/v1/tools?format=openai&profile=openai-strict&server=s", "/v1/tools?format=openai&profile=gemini", "/v1/servers/bad/logs?n=5",
 		"/v1/servers/short/logs", "/v1/approvals", "/v1/policy/explain?tool=s.echo", "/v1/catalog/review", "/v1/catalog/diff?server=s",
 	} {

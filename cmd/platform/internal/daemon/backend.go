@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/control"
+	"github.com/aurorabot-dev/platform/cmd/platform/internal/metrics"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
 	"github.com/aurorabot-dev/platform/mcpkit/host"
 	"github.com/aurorabot-dev/platform/mcpkit/serverkit"
@@ -39,6 +40,23 @@ func (p *Platform) Status() control.Status {
 		st.Problems = append(st.Problems, f.Error())
 	}
 	return st
+}
+
+// busMetrics is the state of the bus for a scrape.
+func (p *Platform) busMetrics() metrics.Bus {
+	b := p.busCounts()
+	b.Degraded = p.busErr() != nil
+	return b
+}
+
+// serverMetrics is the state of the servers for a scrape.
+func (p *Platform) serverMetrics() []metrics.Server {
+	servers := p.Servers()
+	out := make([]metrics.Server, len(servers))
+	for i, s := range servers {
+		out[i] = metrics.Server{Name: s.Name, Phase: s.Phase, Restarts: s.Restarts, Tools: s.Tools}
+	}
+	return out
 }
 
 // Servers is the state of each server by name.

@@ -11,6 +11,7 @@ import (
 	"github.com/aurorabot-dev/platform/bridge/inbox/queue"
 	"github.com/aurorabot-dev/platform/bridge/journal"
 	"github.com/aurorabot-dev/platform/bridge/natsbus"
+	"github.com/aurorabot-dev/platform/cmd/platform/internal/metrics"
 	"github.com/aurorabot-dev/platform/mcpkit/artifact"
 )
 
@@ -86,6 +87,13 @@ func (p *Platform) openBus(ctx context.Context, down *teardown) (err error) {
 			return err
 		}
 		p.bus, p.busErr = b, func() error { return b.State().Err }
+		p.busCounts = func() metrics.Bus {
+			c := b.Counters()
+			return metrics.Bus{
+				Recorded: c.Recorded, Delivered: c.Delivered, Backlog: c.Backlog, IDs: c.IDs,
+				Spilled: -1, Syncs: -1, Pending: -1, PendingBytes: -1,
+			}
+		}
 	default:
 		x, err := inbox.Open(inbox.Options{
 			Dir: p.layout.Inbox(), Journal: journal.Options{Dir: p.layout.Journal()}, Logger: p.log,
@@ -95,6 +103,13 @@ func (p *Platform) openBus(ctx context.Context, down *teardown) (err error) {
 			return err
 		}
 		p.bus, p.busErr = x, func() error { return x.State().Err }
+		p.busCounts = func() metrics.Bus {
+			c := x.Counters()
+			return metrics.Bus{
+				Recorded: c.Recorded, Delivered: c.Delivered, Spilled: c.Spilled, Syncs: c.Syncs,
+				Backlog: c.Backlog, Pending: c.Pending, PendingBytes: c.PendingBytes, IDs: c.IDs,
+			}
+		}
 	}
 	down.add("bus", func(context.Context) error { return p.bus.Close() })
 	p.problems = append(p.problems, p.bus.Problems()...)

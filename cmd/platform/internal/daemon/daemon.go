@@ -16,6 +16,7 @@ import (
 	"github.com/aurorabot-dev/platform/bridge"
 	"github.com/aurorabot-dev/platform/bridge/outbox"
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/control"
+	"github.com/aurorabot-dev/platform/cmd/platform/internal/metrics"
 	"github.com/aurorabot-dev/platform/mcpkit/artifact"
 	"github.com/aurorabot-dev/platform/mcpkit/client"
 	"github.com/aurorabot-dev/platform/mcpkit/host"
@@ -50,6 +51,8 @@ type Platform struct {
 	artifacts *artifact.Store
 	bus       eventBus
 	busErr    func() error // why events do not get through, or nil
+	busCounts func() metrics.Bus
+	metrics   *metrics.Metrics
 	bridge    *bridge.Bridge
 	manager   *client.Manager
 	kit       *serverkit.Kit
@@ -103,7 +106,10 @@ func Run(ctx context.Context, o Options, log *slog.Logger, hooks Hooks) (err err
 		Redact: p.redactJSON, RedactText: p.redactText,
 	})
 	down.add("bridge", p.bridge.Close)
-	sink := tee(p.bridge, hooks.Signal)
+	p.metrics = metrics.New(metrics.Sources{
+		Version: BuildVersion().Version, Events: p.bridge.Counts, Bus: p.busMetrics, Servers: p.serverMetrics,
+	})
+	sink := p.metrics.Watch(tee(p.bridge, hooks.Signal))
 
 	eras, err := client.OpenEras(filepath.Join(p.layout.State(), "eras.json"))
 	if err != nil {
@@ -184,6 +190,7 @@ func (p *Platform) openAPI(ctx context.Context, down *teardown) error {
 	go func() {
 		done <- control.Serve(ctx, control.Options{
 			Backend: p, Logger: p.log, Socket: socket, TCP: tcp, Token: token, Grace: 2 * time.Second,
+			Metrics: p.metrics,
 		})
 	}()
 	down.add("api", func(context.Context) error { stop(); return <-done })
