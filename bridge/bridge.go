@@ -7,11 +7,16 @@
 //
 // Every server has a lane of its own: its signals keep their order, are
 // published in batches, and hold back only their own source when the bus is
-// slow. What no Brain acts on may wait some milliseconds for what follows it. The bridge knows nothing of processes and sessions.
+// slow. What no Brain acts on may wait some milliseconds for what follows it, and
+// a busy lane publishes what has gathered once in a millisecond: to wake somebody
+// for every signal would cost more than all the rest. What somebody waits for,
+// and what comes after a silence, goes out at once. The bridge knows nothing of
+// processes and sessions.
 package bridge
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -39,6 +44,9 @@ const (
 	// What only records how something came about is published with what follows
 	// it, or so much later.
 	recordPause = 2 * time.Millisecond
+
+	// A lane that has published something gathers for so long before it does again.
+	gatherPause = time.Millisecond
 )
 
 // Options say how a Bridge works. Bus is required.
@@ -47,7 +55,7 @@ type Options struct {
 	Logger *slog.Logger // nil discards
 	// Redact takes secrets out of a JSON value and keeps it JSON. nil keeps all.
 	Redact func([]byte) []byte
-	// RedactText does the same for plain text.
+	// RedactText does the same for plain text. nil does it by way of Redact.
 	RedactText func(string) string
 	// Store keeps data that is too large for an envelope. nil cuts it.
 	Store Store
@@ -87,12 +95,16 @@ type Bridge struct {
 	accepted, duplicate, rejected, expired, waiting atomic.Int64
 }
 
-// lane holds the waiting signals of one server. It exists only while there are
-// any, and has a goroutine but for the moment in which it lingers.
+// lane holds the waiting signals of one server. It exists while there are any and
+// for a moment afterwards, and has a goroutine but for the moments in which it
+// lingers.
 type lane struct {
-	queue  []signal.Signal
-	space  chan struct{} // closed when room was made; nil where nobody waits for that
-	linger *time.Timer   // starts the goroutine; nil once it has one
+	queue     []signal.Signal
+	taken     []signal.Signal // those that are being published; of the goroutine
+	space     chan struct{}   // closed when room was made; nil where nobody waits for that
+	linger    *time.Timer     // starts the goroutine
+	lingers   bool            // it will, unless it is woken before
+	gathering bool            // it has published just now
 }
 
 // New makes a Bridge.
@@ -100,11 +112,14 @@ func New(o Options) *Bridge {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
+	switch {
+	case o.Redact == nil && o.RedactText == nil:
+		o.RedactText = func(s string) string { return s }
+	case o.RedactText == nil:
+		o.RedactText = byWayOf(o.Redact)
+	}
 	if o.Redact == nil {
 		o.Redact = func(b []byte) []byte { return b }
-	}
-	if o.RedactText == nil {
-		o.RedactText = func(s string) string { return s }
 	}
 	if o.MaxData <= 0 {
 		o.MaxData = defaultMaxData
@@ -119,6 +134,17 @@ func New(o Options) *Bridge {
 // ErrClosed is what Observe returns after Close.
 var ErrClosed = errors.New("the bridge is closed")
 
+// byWayOf is text redacted as a JSON string.
+func byWayOf(redact func([]byte) []byte) func(string) string {
+	return func(s string) string {
+		var clean string
+		if err := json.Unmarshal(redact(appendString(nil, s)), &clean); err != nil {
+			return ""
+		}
+		return clean
+	}
+}
+
 // Observe takes one signal into its server's lane. It waits while the lane is
 // full, until ctx ends.
 func (b *Bridge) Observe(ctx context.Context, s signal.Signal) error {
@@ -131,13 +157,13 @@ func (b *Bridge) Observe(ctx context.Context, s signal.Signal) error {
 		}
 		l := b.lanes[server]
 		if l == nil {
-			l = &lane{queue: make([]signal.Signal, 0, 6)} // as a call has
+			l = &lane{lingers: true}
 			b.lanes[server] = l
 			b.work.Add(1)
 			l.linger = time.AfterFunc(recordPause, func() { b.run(server, l) })
 		}
 		full := len(l.queue) >= b.o.LaneSize
-		if full || !record(&s) {
+		if full || len(l.queue) >= defaultBatch || s.Ack != nil || !l.gathering && !record(&s) {
 			b.wake(server, l)
 		}
 		if !full {
@@ -163,33 +189,47 @@ func (b *Bridge) Observe(ctx context.Context, s signal.Signal) error {
 
 // wake ends a lane's lingering. The caller holds b.mu.
 func (b *Bridge) wake(server string, l *lane) {
-	if l.linger != nil && l.linger.Stop() {
-		l.linger = nil
+	if l.lingers && l.linger.Stop() {
+		l.lingers = false
 		go b.run(server, l)
 	}
 }
 
-// run publishes a lane's signals until it is empty, then takes the lane down.
+// run publishes a lane's signals until it is empty. Then the lane lingers, and
+// where nothing has come by the end of that it is taken down.
 func (b *Bridge) run(server string, l *lane) {
-	defer b.work.Done()
-	for {
+	for published := false; ; published = true {
 		b.mu.Lock()
-		l.linger = nil
-		n := min(len(l.queue), defaultBatch)
-		if n == 0 {
+		l.lingers, l.gathering = false, false
+		if len(l.queue) == 0 {
+			defer b.mu.Unlock()
+			if published && !b.closed {
+				l.lingers, l.gathering = true, true
+				l.linger.Reset(gatherPause)
+				return
+			}
 			delete(b.lanes, server)
-			b.mu.Unlock()
+			b.work.Done()
 			return
 		}
-		batch := l.queue[:n:n]
-		l.queue = l.queue[n:]
-		if l.space != nil {
-			close(l.space)
-			l.space = nil
-		}
+		l.take(defaultBatch)
 		b.mu.Unlock()
-		b.publish(batch)
-		b.waiting.Add(-int64(n))
+		b.publish(l.taken)
+		b.waiting.Add(-int64(len(l.taken)))
+		clear(l.taken)
+	}
+}
+
+// take moves up to n signals out of the queue.
+func (l *lane) take(n int) {
+	n = min(len(l.queue), n)
+	l.taken = append(l.taken[:0], l.queue[:n]...)
+	rest := copy(l.queue, l.queue[n:])
+	clear(l.queue[rest:])
+	l.queue = l.queue[:rest]
+	if l.space != nil {
+		close(l.space)
+		l.space = nil
 	}
 }
 

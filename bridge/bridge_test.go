@@ -1,10 +1,12 @@
 package bridge
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -370,6 +372,66 @@ func TestRecordsTravelWithWhatFollowsThemAndDoNotWaitLong(t *testing.T) {
 	})
 }
 
+func TestABusyLaneGathersForAMomentUnlessSomebodyWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &batches{memory: newMemory()}
+		b := New(Options{Bus: m})
+		ended := func(ack func(signal.Ack)) {
+			t.Helper()
+			if err := b.Observe(t.Context(), signal.Signal{Kind: signal.ToolCompleted, Server: "s", Data: &signal.Step{Tool: "s.x"}, Ack: ack}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		sizes := func(want ...int) {
+			t.Helper()
+			synctest.Wait()
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			if !slices.Equal(m.sizes, want) {
+				t.Fatalf("the batches are %v, want %v", m.sizes, want)
+			}
+		}
+		ended(nil)
+		sizes(1) // after a silence at once
+		for range 3 {
+			ended(nil)
+		}
+		sizes(1)
+		time.Sleep(gatherPause)
+		sizes(1, 3)
+		ended(nil)
+		ended(func(signal.Ack) {})
+		sizes(1, 3, 2) // somebody waits
+		for range defaultBatch {
+			ended(nil)
+		}
+		sizes(1, 3, 2)
+		ended(nil) // one more than is published at once
+		sizes(1, 3, 2, defaultBatch, 1)
+		time.Sleep(2 * gatherPause)
+		ended(nil)
+		sizes(1, 3, 2, defaultBatch, 1, 1) // after a silence again
+		if err := b.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if len(b.lanes) != 0 {
+			t.Errorf("%d lanes outlive the bridge", len(b.lanes))
+		}
+	})
+}
+
+func TestTextIsRedactedByWayOfJSONWhereNothingElseIsGiven(t *testing.T) {
+	m := through(t, Options{Redact: func(b []byte) []byte { return bytes.ReplaceAll(b, []byte("hunter2"), []byte("***")) }},
+		signal.Signal{Kind: signal.ToolFailed, Server: "s", Summary: "hunter2 failed", Data: &signal.Step{Reason: "say \"hunter2\""}})
+	raw, err := m.items[0].Envelope.Payload.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := `{"type":"tool.failed","summary":"*** failed","data":{"call_id":"","tool":"","reason":"say \"***\""}}`; string(raw) != want {
+		t.Errorf("got  %s\nwant %s", raw, want)
+	}
+}
+
 // batches remembers how many items each Publish had.
 type batches struct {
 	*memory
@@ -377,6 +439,8 @@ type batches struct {
 }
 
 func (b *batches) Publish(ctx context.Context, items ...bus.Item) ([]bus.Receipt, error) {
+	b.mu.Lock()
 	b.sizes = append(b.sizes, len(items))
+	b.mu.Unlock()
 	return b.memory.Publish(ctx, items...)
 }
