@@ -19,12 +19,10 @@ import (
 	"slices"
 	"sync"
 	"time"
-	"unicode/utf8"
 
 	"github.com/aurorabot-dev/platform/mcpkit/catalog"
 	"github.com/aurorabot-dev/platform/mcpkit/client"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
-	"github.com/aurorabot-dev/platform/mcpkit/jsoncheck"
 	"github.com/aurorabot-dev/platform/mcpkit/openai"
 	"github.com/aurorabot-dev/platform/mcpkit/policy/review"
 	"github.com/aurorabot-dev/platform/mcpkit/signal"
@@ -243,10 +241,7 @@ func (h *Host) Call(ctx context.Context, c Call) (*Result, error) {
 	}
 	line.resolved(tool)
 
-	args, value, err := arguments(c.Arguments)
-	if err == nil {
-		err = h.schemas.checkArguments(tool, value, len(args))
-	}
+	args, err := h.schemas.checkArguments(tool, c.Arguments)
 	if err != nil {
 		return nil, line.refused(err)
 	}
@@ -354,23 +349,6 @@ func (h *Host) keep(ctx context.Context, raw json.RawMessage) any {
 		return nil
 	}
 	return ref
-}
-
-// arguments makes an object of what the caller gave, raw and read, or says why it
-// is none.
-func arguments(raw json.RawMessage) (json.RawMessage, any, error) {
-	kind := firstByte(raw)
-	if kind == 0 || string(raw) == "null" {
-		return json.RawMessage("{}"), map[string]any{}, nil
-	}
-	value, err := jsoncheck.Decode(raw)
-	switch {
-	case kind != '{' || err != nil:
-		return nil, nil, fault.New(fault.InvalidArguments, "the arguments must be one JSON object")
-	case !utf8.Valid(raw): // which JSON readers let pass, and strict servers die of
-		return nil, nil, fault.New(fault.InvalidArguments, "the arguments are not valid UTF-8")
-	}
-	return raw, value, nil
 }
 
 func firstByte(raw []byte) byte {

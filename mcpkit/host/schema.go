@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"unicode/utf8"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"golang.org/x/text/language"
@@ -36,17 +37,32 @@ type schemas struct {
 // used.
 type compiledTool struct{ input, output *jsoncheck.Schema }
 
-// checkArguments checks args, which are size bytes of JSON, against the tool's
-// original input schema. Specification 2025-11-25, server/tools, "inputSchema".
-func (s *schemas) checkArguments(tool *catalog.Tool, args any, size int) error {
+// checkArguments makes an object of what the caller gave and checks it against
+// the tool's original input schema. Specification 2025-11-25, server/tools,
+// "inputSchema".
+func (s *schemas) checkArguments(tool *catalog.Tool, raw json.RawMessage) (json.RawMessage, error) {
+	if kind := firstByte(raw); kind == 0 || string(raw) == "null" {
+		raw = json.RawMessage("{}")
+	} else if kind != '{' {
+		return nil, fault.New(fault.InvalidArguments, "the arguments must be one JSON object")
+	}
 	schema := s.of(tool).input
-	if schema == nil {
-		return nil
+	if schema != nil && schema.Accepts(raw) {
+		return raw, nil
 	}
-	if problems := check(schema, args, size); problems != "" {
-		return fault.New(fault.InvalidArguments, "the arguments of %s do not fit its schema: %s", tool.Name, problems)
+	value, err := jsoncheck.Decode(raw)
+	switch {
+	case err != nil:
+		return nil, fault.New(fault.InvalidArguments, "the arguments must be one JSON object")
+	case !utf8.Valid(raw): // which JSON readers let pass, and strict servers die of
+		return nil, fault.New(fault.InvalidArguments, "the arguments are not valid UTF-8")
+	case schema == nil:
+		return raw, nil
 	}
-	return nil
+	if problems := check(schema, value, len(raw)); problems != "" {
+		return nil, fault.New(fault.InvalidArguments, "the arguments of %s do not fit its schema: %s", tool.Name, problems)
+	}
+	return raw, nil
 }
 
 // checkResult checks structured content against the tool's output schema, where
@@ -65,6 +81,9 @@ func (s *schemas) checkResult(tool *catalog.Tool, a answer) error {
 	}
 	if a.structured == nil {
 		return fault.New(fault.InvalidResult, "the result of %s lacks the structured content that its schema promises", tool.Name).Unknown()
+	}
+	if schema.Accepts(a.structured) {
+		return nil
 	}
 	value, err := jsoncheck.Decode(a.structured)
 	if err != nil {

@@ -159,7 +159,10 @@ func (d *decoder) array(depth int) (any, error) {
 // to encoding/json.
 func (d *decoder) text() (string, error) {
 	escaped, ascii := false, true
-	for i := d.i + 1; i < len(d.b); i++ {
+	for i := d.i + 1; ; i++ {
+		if i += plain(d.b[min(i, len(d.b)):]); i >= len(d.b) {
+			break
+		}
 		switch c := d.b[i]; {
 		case c == '"':
 			raw := d.b[d.i : i+1]
@@ -181,7 +184,10 @@ func (d *decoder) text() (string, error) {
 			i++
 		case c >= utf8.RuneSelf:
 			ascii = false
-		case c < ' ':
+			for i+1 < len(d.b) && d.b[i+1] >= utf8.RuneSelf {
+				i++
+			}
+		default: // a control character
 			d.i = i
 			return "", d.unexpected()
 		}

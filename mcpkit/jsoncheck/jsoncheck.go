@@ -43,6 +43,7 @@ type Options struct {
 type Schema struct {
 	mu     sync.Mutex // the budget is one at a time
 	schema *jsonschema.Schema
+	quick  *node // nil where Accepts knows it not
 	left   int
 }
 
@@ -68,6 +69,7 @@ func Compile(doc any, o Options) (*Schema, error) {
 	if err != nil {
 		return nil, err
 	}
+	s.quick = quickener{}.of(s.schema)
 	return s, nil
 }
 
