@@ -5,23 +5,24 @@
 //
 //	{"name":"mcp__weather__get_weather", "arguments":{"city":"Oslo"}, "timeout_ms":30000}
 //
-// and finds the answer in its inbox: the event tool.completed or tool.failed
+// with the members of [Request], and finds the answer in its inbox: the event tool.completed or tool.failed
 // whose header.correlation_id is the id, with the whole result in payload.data.
-// The request's file goes from pending/ to processing/ before anything is sent,
-// and to done/ when the answer is durable; what is no request goes to failed/
-// with the reason beside it.
 //
-// A request never runs twice; finished ones are remembered for seven days. One that was in processing/ when the platform
-// died is answered with the outcome unknown: it may have run. The answer's
-// message id follows from the request's id, so the answer is one event, too.
+//	pending ─▶ processing ─▶ done     when the answer is durable
+//	   │  └──▶ waiting ──┘            with "wait", until something comes of it
+//	   └─────▶ failed                 what is no request, with the reason beside it
+//
+// The file is in processing/ before anything is sent. One that is there when the
+// platform starts is answered with the outcome unknown: it may have run. One that
+// was in waiting/ goes on to wait: nothing had been sent. So a request never runs
+// twice; finished ones are remembered for seven days. The answer's message id
+// follows from the request's id, so the answer is one event, too.
 package outbox
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -31,57 +32,56 @@ import (
 	"time"
 
 	"github.com/fsnotify/fsnotify"
+	"github.com/oklog/ulid/v2"
 
 	"github.com/aurorabot-dev/platform/amp"
 	"github.com/aurorabot-dev/platform/bridge/journal"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
 	"github.com/aurorabot-dev/platform/mcpkit/host"
+	"github.com/aurorabot-dev/platform/mcpkit/redact"
 	"github.com/aurorabot-dev/platform/mcpkit/signal"
 )
 
 // The folders of an outbox.
 const (
 	Pending    = "pending"
+	Waiting    = "waiting"
 	Processing = "processing"
 	Done       = "done"
 	Failed     = "failed"
 )
 
 const (
-	maxRequest = 16 << 20           // bytes of a request
-	maxAtOnce  = 16                 // requests carried out at the same time
+	maxAtOnce  = 16                 // requests carried out at the same time,
+	maxWaiting = 256                // and beside them those that may wait for a person; more stay in pending/
 	rescan     = 2 * time.Second    // file system notifications are only hints
 	keep       = 7 * 24 * time.Hour // how long a finished request is remembered, so that it does not run again
 	maxWait    = 15 * time.Second   // for an answer to become durable before its request is looked at again
 )
-
-// Request is the content of a request's file.
-type Request struct {
-	ID        string          `json:"id,omitempty"` // as in the file's name, where it is given
-	Name      string          `json:"name"`         // of the tool, in any full form
-	Arguments json.RawMessage `json:"arguments,omitempty"`
-	TimeoutMS int64           `json:"timeout_ms,omitempty"`
-}
 
 // Caller carries a call through the gate; *host.Host is one.
 type Caller interface {
 	Call(ctx context.Context, c host.Call) (*host.Result, error)
 }
 
-// Options say how an Outbox works. All but Logger are required.
+// Options say how an Outbox works. Dir, Caller and Sink are required.
 type Options struct {
 	Dir    string // the folder of folders
 	Caller Caller
 	Sink   signal.Sink
 	Logger *slog.Logger // nil discards
+	// Ready returns once a tool can be called, or is not to be waited for, or ctx
+	// has ended: requests may be older than the platform. nil waits for none.
+	Ready func(ctx context.Context, tool string)
 }
 
 // Outbox watches one outbox folder. Make it with New and let one goroutine call
 // Run.
 type Outbox struct {
-	o     Options
-	slots chan struct{}
-	busy  sync.WaitGroup
+	o       Options
+	slots   chan struct{}
+	waiting chan struct{}
+	busy    sync.WaitGroup
 
 	mu     sync.Mutex
 	active map[string]bool // names of files that are being carried out
@@ -92,16 +92,22 @@ func New(o Options) (*Outbox, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	for _, dir := range []string{Pending, Processing, Done, Failed} {
+	if o.Ready == nil {
+		o.Ready = func(context.Context, string) {}
+	}
+	for _, dir := range []string{Pending, Waiting, Processing, Done, Failed} {
 		if err := os.MkdirAll(filepath.Join(o.Dir, dir), 0o700); err != nil {
 			return nil, fmt.Errorf("making the outbox: %w", err)
 		}
 	}
-	return &Outbox{o: o, slots: make(chan struct{}, maxAtOnce), active: make(map[string]bool)}, nil
+	return &Outbox{
+		o: o, slots: make(chan struct{}, maxAtOnce), waiting: make(chan struct{}, maxWaiting), active: make(map[string]bool),
+	}, nil
 }
 
-// Run answers what an earlier run left, then carries out requests until ctx
-// ends and those under way are over. Calls under way end with ctx.
+// Run answers what an earlier run left under way and goes on with what waited,
+// then carries out requests until ctx ends and those under way are over. Calls
+// under way end with ctx; what waits for a person does so again in the next run.
 func (x *Outbox) Run(ctx context.Context) {
 	defer x.busy.Wait()
 	x.recover(ctx)
@@ -159,9 +165,8 @@ func (x *Outbox) scan(ctx context.Context) {
 			return
 		}
 		x.busy.Go(func() {
-			defer func() { <-x.slots }()
 			defer x.end(e.Name())
-			x.carry(ctx, e.Name(), m[1])
+			x.take(ctx, e.Name(), m[1])
 		})
 	}
 }
@@ -183,39 +188,66 @@ func (x *Outbox) end(name string) {
 	delete(x.active, name)
 }
 
-// carry takes one request through claim, call and answer.
-func (x *Outbox) carry(ctx context.Context, name, id string) {
-	// An id that was answered before is never run again, also when its file
-	// comes back: done/ and failed/ remember.
-	if _, err := os.Lstat(filepath.Join(x.o.Dir, Done, name)); err == nil {
-		x.refuse(Pending, name, "a request with this id was answered before")
-		return
+// take claims one request and carries it out. It gives back a slot.
+func (x *Outbox) take(ctx context.Context, name, id string) {
+	slot := x.slots
+	defer func() { <-slot }()
+	for _, folder := range []string{Done, Processing, Waiting} {
+		if _, err := os.Lstat(x.path(folder, name)); err == nil {
+			x.refuse(Pending, name, "there was a request with this id before; it is in "+folder+"/")
+			return
+		}
 	}
-	switch err := x.claim(name); {
+	req, err := readRequest(x.path(Pending, name), id)
+	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return // done between the scan's listing and now, or taken back
-	case errors.Is(err, fs.ErrExist):
-		x.refuse(Pending, name, "a request with this id waits for its answer to be recorded")
+	case err != nil:
+		x.refuse(Pending, name, err.Error())
+		return
+	}
+	claimed := Processing
+	if req.Wait { // who waits for a person is in nobody's way
+		select {
+		case x.waiting <- struct{}{}:
+		default:
+			return
+		}
+		claimed = Waiting
+		<-slot
+		slot = x.waiting
+	}
+	if x.o.Ready(ctx, req.Name); ctx.Err() != nil {
+		return
+	}
+	switch err := x.claim(name, claimed); {
+	case errors.Is(err, fs.ErrNotExist):
 		return
 	case err != nil:
 		x.o.Logger.Error("claiming a request failed", "request", id, "error", err)
 		return
 	}
-	req, err := x.read(name, id)
-	if err != nil {
-		x.refuse(Processing, name, err.Error())
-		return
-	}
+	x.carry(ctx, name, id, req)
+}
+
+// carry makes the call of a request that is claimed, and finishes it.
+func (x *Outbox) carry(ctx context.Context, name, id string, req *Request) {
 	recorded := make(chan struct{})
-	_, err = x.o.Caller.Call(ctx, host.Call{
-		ID: id, Name: req.Name, Arguments: req.Arguments, Entrance: "outbox",
-		Timeout: time.Duration(req.TimeoutMS) * time.Millisecond,
-		Answer:  &host.Answer{ID: answerID(id), Recorded: func() { close(recorded) }},
-	})
+	call, settled := req.call(id), !req.Wait
+	call.Answer = &host.Answer{ID: answerID(id), Recorded: func() { close(recorded) }}
+	if req.Wait {
+		call.Answer.Settle = func() error {
+			settled = true
+			return x.move(Waiting, Processing, name)
+		}
+	}
+	_, err := x.o.Caller.Call(ctx, call)
 	if err != nil {
 		x.o.Logger.Debug("a request failed", "request", id, "error", err)
 	}
-	x.finish(name, recorded)
+	if settled {
+		x.finish(name, recorded)
+	}
 }
 
 // finish moves a request to done/ once its answer is durable. When that takes
@@ -233,9 +265,49 @@ func (x *Outbox) finish(name string, recorded <-chan struct{}) {
 	}
 }
 
-// recover answers requests that were under way when the platform ended.
+// recover answers requests that were under way when the platform ended, and goes
+// on with those that waited for a person.
 func (x *Outbox) recover(ctx context.Context) {
-	entries, err := os.ReadDir(filepath.Join(x.o.Dir, Processing))
+	x.left(Processing, func(name, id string, req *Request) {
+		f := fault.New(fault.Interrupted, "the platform ended while %s was called; whether it ran is not known", req.Name).Unknown()
+		recorded := make(chan struct{})
+		err := x.o.Sink.Observe(ctx, signal.Signal{
+			Kind: signal.ToolFailed, Time: time.Now(), CallID: id, ID: answerID(id), Summary: f.Message,
+			Data: &signal.Step{
+				CallID: id, Tool: req.Name, Entrance: "outbox",
+				ErrorCode: f.Code, Reason: f.Message, Outcome: string(f.Outcome),
+			},
+			Ack: func(signal.Ack) { close(recorded) },
+		})
+		if err != nil {
+			x.o.Logger.Error("answering an interrupted request failed", "request", id, "error", err)
+			return
+		}
+		x.busy.Go(func() { x.finish(name, recorded) })
+	})
+	x.left(Waiting, func(name, id string, req *Request) {
+		if !x.begin(name) {
+			return
+		}
+		x.busy.Go(func() {
+			defer x.end(name)
+			select {
+			case x.waiting <- struct{}{}:
+			case <-ctx.Done():
+				return
+			}
+			defer func() { <-x.waiting }()
+			if x.o.Ready(ctx, req.Name); ctx.Err() == nil {
+				req.Wait = true // as it was when it came here
+				x.carry(ctx, name, id, req)
+			}
+		})
+	})
+}
+
+// left calls do for each request that an earlier run left in a folder.
+func (x *Outbox) left(folder string, do func(name, id string, req *Request)) {
+	entries, err := os.ReadDir(filepath.Join(x.o.Dir, folder))
 	if err != nil {
 		x.o.Logger.Error("reading the outbox failed", "error", err)
 		return
@@ -245,79 +317,35 @@ func (x *Outbox) recover(ctx context.Context) {
 		if m == nil {
 			continue
 		}
-		req, err := x.read(e.Name(), m[1])
+		req, err := readRequest(x.path(folder, e.Name()), m[1])
 		if err != nil {
-			x.refuse(Processing, e.Name(), err.Error())
+			x.refuse(folder, e.Name(), err.Error())
 			continue
 		}
-		f := fault.New(fault.Interrupted, "the platform ended while %s was called; whether it ran is not known", req.Name).Unknown()
-		recorded := make(chan struct{})
-		err = x.o.Sink.Observe(ctx, signal.Signal{
-			Kind: signal.ToolFailed, Time: time.Now(), CallID: m[1], ID: answerID(m[1]), Summary: f.Message,
-			Data: &signal.Step{
-				CallID: m[1], Tool: req.Name, Entrance: "outbox",
-				ErrorCode: f.Code, Reason: f.Message, Outcome: string(f.Outcome),
-			},
-			Ack: func(signal.Ack) { close(recorded) },
-		})
-		if err != nil {
-			x.o.Logger.Error("answering an interrupted request failed", "request", m[1], "error", err)
-			continue
-		}
-		x.busy.Go(func() { x.finish(e.Name(), recorded) })
+		do(e.Name(), m[1], req)
 	}
 }
+
+func (x *Outbox) path(folder, name string) string { return filepath.Join(x.o.Dir, folder, name) }
 
 // answerID is the message id of the answer to a request.
 func answerID(id string) string { return amp.Remint("aurora.platform/outbox", id) }
 
-// read reads and checks a claimed request.
-func (x *Outbox) read(name, id string) (*Request, error) {
-	path := filepath.Join(x.o.Dir, Processing, name)
-	info, err := os.Lstat(path)
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, errors.New("it is no regular file")
-	}
-	if info.Size() > maxRequest {
-		return nil, fmt.Errorf("it has %d bytes; the limit is %d", info.Size(), maxRequest)
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	dec := json.NewDecoder(io.LimitReader(f, maxRequest))
-	dec.DisallowUnknownFields()
-	var req Request
-	if err := dec.Decode(&req); err != nil {
-		return nil, fmt.Errorf("it is no request: %w", err)
-	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return nil, errors.New("it is no request: there is more than one JSON value")
-	}
-	switch {
-	case req.Name == "":
-		return nil, errors.New(`"name" is missing`)
-	case req.ID != "" && req.ID != id:
-		return nil, fmt.Errorf(`"id" is %q, the file's name says %q`, req.ID, id)
-	case req.TimeoutMS < 0:
-		return nil, errors.New(`"timeout_ms" is negative`)
-	}
-	return &req, nil
-}
-
 // refuse moves a file to failed/, writes the reason beside it and announces it.
 func (x *Outbox) refuse(from, name, reason string) {
-	x.o.Logger.Warn("a request was refused", "file", name, "reason", reason)
-	if err := os.WriteFile(filepath.Join(x.o.Dir, Failed, name+".reason"), []byte(reason+"\n"), 0o600); err != nil {
-		x.o.Logger.Error("writing the reason of a refusal failed", "file", name, "error", err)
+	x.o.Logger.Warn("a request was refused", "file", redact.Show(name), "reason", reason)
+	kept := name
+	err := x.move(from, Failed, name)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) { // such as a folder, where one is already
+		kept += "." + ulid.Make().String()
+		err = os.Rename(x.path(from, name), x.path(Failed, kept))
 	}
-	if err := x.move(from, Failed, name); err != nil {
-		x.o.Logger.Error("putting a refused request aside failed", "file", name, "error", err)
+	if err != nil {
+		x.o.Logger.Error("putting a refused request aside failed", "file", redact.Show(name), "error", err)
 		return
+	}
+	if err := writeReason(x.path(Failed, kept+".reason"), reason); err != nil {
+		x.o.Logger.Error("writing the reason of a refusal failed", "file", redact.Show(name), "error", err)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), maxWait)
 	defer cancel()
@@ -325,20 +353,33 @@ func (x *Outbox) refuse(from, name, reason string) {
 	if m := fileForm.FindStringSubmatch(name); m != nil {
 		id = m[1]
 	}
-	err := x.o.Sink.Observe(ctx, signal.Signal{
-		Kind: signal.Problem, Time: time.Now(), CallID: id, Summary: "the request " + name + " was refused: " + reason,
-		Data: &signal.Fault{Code: "request_refused", Detail: reason, Sample: name},
+	err = x.o.Sink.Observe(ctx, signal.Signal{
+		Kind: signal.Problem, Time: time.Now(), CallID: id, Summary: "the request " + redact.Show(name) + " was refused: " + reason,
+		Data: &signal.Fault{Code: "request_refused", Detail: reason, Sample: redact.Show(name)},
 	})
 	if err != nil {
-		x.o.Logger.Error("announcing a refused request failed", "file", name, "error", err)
+		x.o.Logger.Error("announcing a refused request failed", "file", redact.Show(name), "error", err)
 	}
 }
 
-// claim moves a request to processing/, durably and never over another one. A
-// crash between its steps leaves the request in both folders: it is then
-// answered as interrupted, and its second name refused.
-func (x *Outbox) claim(name string) error {
-	src, dst := filepath.Join(x.o.Dir, Pending), filepath.Join(x.o.Dir, Processing)
+// writeReason writes a new file in place of any that is there, and through no link.
+func writeReason(path, reason string) error {
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(reason + "\n")
+	return errors.Join(err, f.Close())
+}
+
+// claim moves a request to another folder, durably and never over another one. A
+// crash between its steps leaves the request in both folders: its second name is
+// refused then.
+func (x *Outbox) claim(name, folder string) error {
+	src, dst := filepath.Join(x.o.Dir, Pending), filepath.Join(x.o.Dir, folder)
 	if err := os.Link(filepath.Join(src, name), filepath.Join(dst, name)); err != nil {
 		return err
 	}
@@ -361,7 +402,7 @@ func (x *Outbox) prune(now time.Time) {
 			if err != nil || now.Sub(info.ModTime()) < keep {
 				continue
 			}
-			if err := os.Remove(filepath.Join(x.o.Dir, dir, e.Name())); err != nil {
+			if err := os.RemoveAll(x.path(dir, e.Name())); err != nil {
 				x.o.Logger.Error("forgetting an old request failed", "file", e.Name(), "error", err)
 			}
 		}

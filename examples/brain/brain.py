@@ -51,9 +51,11 @@ def call(name, arguments, key):
     return answer["result"]
 
 
-def request(name, arguments, id):
-    """Ask for a call by file. Its answer is an event with the correlation_id id."""
-    text = json.dumps({"name": name, "arguments": arguments})
+def request(name, arguments, id, **more):
+    """Ask for a call by file. Its answer is an event with the correlation_id id.
+
+    More is wait, timeout_ms, approval, idempotency_key, provenance."""
+    text = json.dumps({"name": name, "arguments": arguments, **more})
     draft = outbox / f"{id}.tmp"
     draft.write_text(text, encoding="utf-8")
     draft.rename(outbox / "pending" / f"call_{id}.json")  # whole at once
@@ -65,7 +67,8 @@ def act(header, event):
     if event["type"] == "timer.triggered":
         cause = header["message_id"]  # the same when the event comes again after a crash
         call("mcp__diary__write_entry", {"content": event["summary"]}, f"diary-{cause}")
-        request("mcp__clock__get_time", {}, f"brain-{cause}")
+        # If a person is asked about this one, its answer comes after theirs.
+        request("mcp__clock__get_time", {}, f"brain-{cause}", wait=True)
     elif asked and event["type"] == "tool.completed":
         say("the answer to", header["correlation_id"], "is", event["data"]["preview"])
     elif asked and event["type"] == "tool.failed":

@@ -105,6 +105,10 @@ type Call struct {
 type Answer struct {
 	// ID is the identity of the event: however often it is emitted, it is one event.
 	ID string
+	// Settle, if set, is called once, before the call is sent or its end is emitted:
+	// until then nothing has come of it, and it may be made again. Where it fails
+	// nothing is sent.
+	Settle func() error
 	// Recorded, if set, is called once when the event is durable. It must not block.
 	Recorded func()
 }
@@ -251,6 +255,10 @@ func (h *Host) Call(ctx context.Context, c Call) (*Result, error) {
 		return nil, err
 	}
 	if err != nil {
+		return nil, line.refused(err)
+	}
+	if err := line.settle(); err != nil {
+		run.fail(line, err)
 		return nil, line.refused(err)
 	}
 	if run.replay() {

@@ -30,6 +30,8 @@ type line struct {
 	start time.Time
 	waits time.Duration // for a person
 	step  signal.Step   // what every step repeats
+
+	settled bool // whether the answer's Settle was called
 }
 
 func (h *Host) begin(ctx context.Context, c Call) *line {
@@ -57,6 +59,9 @@ func (l *line) emit(kind signal.Kind, summary string, fill func(*signal.Step)) {
 	}
 	s := signal.Signal{Kind: kind, Server: l.step.Server, Time: time.Now(), CallID: l.id, Summary: summary, Data: &step}
 	if a := l.call.Answer; a != nil && last(kind) {
+		if err := l.settle(); err != nil {
+			l.h.o.Logger.Error("a call ends that was not settled", "call", l.id, "error", err)
+		}
 		s.ID = a.ID
 		if a.Recorded != nil {
 			s.Ack = func(signal.Ack) { a.Recorded() }
@@ -67,6 +72,18 @@ func (l *line) emit(kind signal.Kind, summary string, fill func(*signal.Step)) {
 	if err := l.h.o.Sink.Observe(ctx, s); err != nil {
 		l.h.o.Logger.Error("a step of a call was not recorded", "call", l.id, "step", kind, "error", err)
 	}
+}
+
+// settle tells who waits for the answer that something comes of the call now.
+func (l *line) settle() error {
+	if l.settled || l.call.Answer == nil || l.call.Answer.Settle == nil {
+		return nil
+	}
+	l.settled = true
+	if err := l.call.Answer.Settle(); err != nil {
+		return fault.New(fault.Busy, "the call cannot be recorded, so nothing was sent: %v", err).Retry()
+	}
+	return nil
 }
 
 // last reports whether a step of this kind ends a call.

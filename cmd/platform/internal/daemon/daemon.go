@@ -19,6 +19,7 @@ import (
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/metrics"
 	"github.com/aurorabot-dev/platform/mcpkit/artifact"
 	"github.com/aurorabot-dev/platform/mcpkit/client"
+	"github.com/aurorabot-dev/platform/mcpkit/fault"
 	"github.com/aurorabot-dev/platform/mcpkit/host"
 	"github.com/aurorabot-dev/platform/mcpkit/manifest"
 	"github.com/aurorabot-dev/platform/mcpkit/policy"
@@ -58,7 +59,8 @@ type Platform struct {
 	kit       *serverkit.Kit
 	gate      *policy.Gate
 	host      *host.Host
-	problems  []string // found at start
+	settled   chan struct{} // closed once each server of the start is ready or has failed
+	problems  []string      // found at start
 
 	mu          sync.Mutex
 	manifests   map[string]*manifest.Manifest // by package, as they run
@@ -75,7 +77,7 @@ func Run(ctx context.Context, o Options, log *slog.Logger, hooks Hooks) (err err
 	if o.Data, err = filepath.Abs(o.Data); err != nil {
 		return fmt.Errorf("finding the data folder: %w", err)
 	}
-	p := &Platform{o: o, layout: Layout{o.Data}, started: time.Now(), manifests: make(map[string]*manifest.Manifest)}
+	p := &Platform{o: o, layout: Layout{o.Data}, started: time.Now(), manifests: make(map[string]*manifest.Manifest), settled: make(chan struct{})}
 	p.redactor = redact.New(nil)
 	p.log = slog.New(p.redactor.Handler(log.Handler()))
 	down := &teardown{log: p.log}
@@ -140,31 +142,57 @@ func Run(ctx context.Context, o Options, log *slog.Logger, hooks Hooks) (err err
 	if err := p.openAPI(ctx, down); err != nil {
 		return err
 	}
-	if err := p.openOutbox(ctx, sink, down); err != nil {
-		return err
-	}
 	p.retain(ctx, down)
 	p.watch(ctx, hooks.Reload, down)
 	p.Reload()
+	if err := p.openOutbox(ctx, sink, down); err != nil {
+		return err
+	}
 	p.log.Info("platform is up", "data", o.Data, "socket", p.socket, "servers", len(p.manifests))
 	if hooks.Up != nil {
 		hooks.Up(p, p.Faults())
 	}
-	settled, stop := context.WithCancel(ctx)
-	down.add("settling", func(context.Context) error { stop(); return nil })
-	if hooks.Settled != nil {
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			if p.kit.Wait(settled) == nil {
-				hooks.Settled(p)
-			}
-		}()
-		down.add("settled", func(context.Context) error { stop(); <-done; return nil })
-	}
+	p.settle(ctx, hooks.Settled, down)
 	<-ctx.Done()
 	p.log.Info("shutting down", "bound", o.shutdown())
 	return nil
+}
+
+// settle waits until each server of the start is ready or has failed once, and
+// tells.
+func (p *Platform) settle(ctx context.Context, tell func(*Platform), down *teardown) {
+	ctx, stop := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if p.kit.Wait(ctx) != nil {
+			return
+		}
+		close(p.settled)
+		if tell != nil {
+			tell(p)
+		}
+	}()
+	down.add("settled", func(context.Context) error { stop(); <-done; return nil })
+}
+
+// awaitTool returns when there is a tool of that name, or the platform has
+// settled without it.
+func (p *Platform) awaitTool(ctx context.Context, name string) {
+	look := time.NewTicker(50 * time.Millisecond)
+	defer look.Stop()
+	for {
+		if _, err := p.host.Table().Resolve(name); err == nil || fault.From(err).Code != fault.ToolNotFound {
+			return
+		}
+		select {
+		case <-p.settled:
+			return
+		case <-ctx.Done():
+			return
+		case <-look.C:
+		}
+	}
 }
 
 // openAPI answers the local API from here on.
@@ -199,7 +227,7 @@ func (p *Platform) openAPI(ctx context.Context, down *teardown) error {
 
 // openOutbox carries out the calls that a Brain asks for with files.
 func (p *Platform) openOutbox(ctx context.Context, sink signal.Sink, down *teardown) error {
-	x, err := outbox.New(outbox.Options{Dir: p.layout.Outbox(), Caller: p.host, Sink: sink, Logger: p.log})
+	x, err := outbox.New(outbox.Options{Dir: p.layout.Outbox(), Caller: p.host, Sink: sink, Logger: p.log, Ready: p.awaitTool})
 	if err != nil {
 		return err
 	}

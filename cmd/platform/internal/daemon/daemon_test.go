@@ -490,6 +490,120 @@ func TestARequestThatWasUnderWayIsAnsweredAsUnknownAndNotRunAgain(t *testing.T) 
 	r.has("s", "tool.completed", 0)
 }
 
+// asking is a policy under which a person is asked about every call.
+const asking = "unlisted: {unknown: high}\nreview: {first: {unknown: pin}}\n"
+
+// pending is the only question that is open.
+func (r *running) pending() (a approval.Approval) {
+	r.t.Helper()
+	r.until("a question", func() (bool, any) {
+		list, err := r.Approvals(context.Background(), approval.Pending)
+		if len(list) == 1 {
+			a = list[0]
+		}
+		return len(list) == 1, err
+	})
+	return a
+}
+
+func TestARequestThatWaitsForAPersonGoesOnOverARestart(t *testing.T) {
+	r := launch(t, map[string]string{"s.yaml": fake("s", "echo", "")})
+	if err := os.WriteFile(r.policy, []byte(asking), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r.end()
+	r.start()
+	r.phase("s", "ready")
+	r.ask("call_w1.json", `{"name":"s.echo","arguments":{"message":"at last"},"wait":true}`)
+	question := r.pending()
+	waiting := filepath.Join(r.data, "kernel/outbox/waiting/call_w1.json")
+	if _, err := os.Stat(waiting); err != nil {
+		t.Error(err)
+	}
+	r.end()
+	if _, err := os.Stat(waiting); err != nil {
+		t.Errorf("the request did not stay: %v", err)
+	}
+	r.start() // the request is older than the platform, and than its server
+	if again := r.pending(); again.ID != question.ID {
+		t.Errorf("another question was asked: %s after %s", again.ID, question.ID)
+	}
+	r.has("s", "tool.failed", 0)
+	if _, err := r.Approve(t.Context(), question.ID, approval.Once, "Ada"); err != nil {
+		t.Fatal(err)
+	}
+	e := r.has("s", "tool.completed", 1)[0]
+	if e.Header.CorrelationID != "w1" || !strings.Contains(fmt.Sprint(field(t, e, "result")), "at last") {
+		t.Errorf("the answer is %+v %s", e.Header, e.Payload.Data)
+	}
+	done := filepath.Join(r.data, "kernel/outbox/done/call_w1.json")
+	r.until("the request in done/", func() (bool, any) { _, err := os.Stat(done); return err == nil, err })
+
+	r.ask("call_w2.json", `{"name":"s.echo","arguments":{"message":"no"},"wait":true}`)
+	if _, err := r.Deny(t.Context(), r.pending().ID, "Ada", "not today"); err != nil {
+		t.Fatal(err)
+	}
+	if e := r.has("s", "tool.failed", 1)[0]; field(t, e, "error_code") != fault.Denied {
+		t.Errorf("the answer is %s", e.Payload.Data)
+	}
+
+	// Without wait, or when its time is up, a request ends with the question's
+	// handle, which another request may name.
+	r.ask("call_w3.json", `{"name":"s.echo","arguments":{"message":"later"},"wait":true,"timeout_ms":50}`)
+	if e := r.has("s", "tool.failed", 2)[1]; field(t, e, "error_code") != fault.ApprovalRequired {
+		t.Errorf("the answer is %s", e.Payload.Data)
+	}
+	handle := r.pending().ID
+	if _, err := r.Approve(t.Context(), handle, approval.Once, "Ada"); err != nil {
+		t.Fatal(err)
+	}
+	r.ask("call_w4.json", `{"name":"s.echo","arguments":{"message":"later"},"approval":"`+handle+`"}`)
+	r.has("s", "tool.completed", 2)
+}
+
+// As a platform leaves it that was killed while a person was asked.
+func TestARequestThatWaitedWhenThePlatformDiedAsksAgain(t *testing.T) {
+	r := launch(t, map[string]string{"s.yaml": fake("s", "echo", "")})
+	if err := os.WriteFile(r.policy, []byte(asking), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r.end()
+	if err := os.WriteFile(filepath.Join(r.data, "kernel/outbox/waiting/call_lost.json"), []byte(`{"name":"s.echo","wait":true}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r.start()
+	if _, err := r.Approve(t.Context(), r.pending().ID, approval.Once, "Ada"); err != nil {
+		t.Fatal(err)
+	}
+	if e := r.has("s", "tool.completed", 1)[0]; e.Header.CorrelationID != "lost" {
+		t.Errorf("the answer is %+v", e.Header)
+	}
+}
+
+func TestARequestThatIsOlderThanThePlatformIsCarriedOut(t *testing.T) {
+	r := launch(t, map[string]string{"s.yaml": fake("s", "echo", "")})
+	r.end()
+	r.ask("call_early.json", `{"name":"s.echo","arguments":{"message":"early"}}`)
+	r.ask("call_lost.json", `{"name":"nobody.echo"}`)
+	r.start()
+	r.has("s", "tool.completed", 1)
+	if e := r.has(bridge.PlatformApp, "tool.failed", 1)[0]; field(t, e, "error_code") != fault.ToolNotFound {
+		t.Errorf("the answer is %s", e.Payload.Data)
+	}
+}
+
+func TestAFurtherRequestWithAKeyIsAnsweredAndNotRun(t *testing.T) {
+	r := launch(t, map[string]string{"s.yaml": fake("s", "echo", "")})
+	r.phase("s", "ready")
+	r.ask("call_k1.json", `{"name":"s.echo","arguments":{"message":"once"},"idempotency_key":"k"}`)
+	r.has("s", "tool.completed", 1)
+	r.ask("call_k2.json", `{"name":"s.echo","arguments":{"message":"once"},"idempotency_key":"k","provenance":["k1"]}`)
+	e := r.has("s", "tool.completed", 2)[1]
+	if e.Header.CorrelationID != "k2" || field(t, e, "replayed") != true {
+		t.Errorf("the answer is %+v %s", e.Header, e.Payload.Data)
+	}
+}
+
 // Manifests change while the platform runs.
 
 func TestManifestsComeAndGoWithoutTouchingOtherServers(t *testing.T) {
