@@ -5,18 +5,16 @@ When a timer rings, it writes into the diary by HTTP, asks for the time by a fil
 in the outbox, and says when the answer has come. Only one such Brain may run on
 an inbox. It needs Python 3.11 and nothing else.
 """
-import argparse, http.client, json, socket, sys, time
-from datetime import datetime, timezone
+import argparse, http.client, json, socket, sys
 from pathlib import Path
+
+from inbox import Inbox, Taken
 
 options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 options.add_argument("data", nargs="?", default="data", type=Path, help="the platform's data folder (default: data)")
 data = options.parse_args().data
 
 outbox = data / "kernel/outbox"
-pending, processing, done, failed = (data / "kernel/inbox" / n for n in ("pending", "processing", "done", "failed"))
-if not pending.is_dir():
-    sys.exit(f"{pending} does not exist: start the platform first, or name its data folder")
 
 
 def say(*words):
@@ -75,32 +73,21 @@ def act(header, event):
         say("no answer to", header["correlation_id"] + ":", event["data"].get("reason") or event["data"].get("preview"))
 
 
-def handle(path):
-    envelope = json.loads(path.read_text(encoding="utf-8"))
-    header, event = envelope["header"], envelope["payload"]
-    say(header["timestamp"][11:19], header["source"]["app"], event["type"], event.get("summary", ""))
-    expires = event.get("expire_at")
-    if not expires or datetime.fromisoformat(expires) > datetime.now(timezone.utc):
-        act(header, event)
-
-
 def main():
-    for left in processing.glob("event_*.json"):  # claimed when this Brain last died
-        left.rename(pending / left.name)
-    while True:
-        # The time of modification is the order of events; names are not.
-        for path in sorted(pending.glob("event_*.json"), key=lambda p: p.stat().st_mtime_ns):
-            claim = path.rename(processing / path.name)
+    with Inbox(data / "kernel/inbox", alone=True) as inbox:
+        for event in inbox:
+            say(event.header["timestamp"][11:19], event.header["source"]["app"], event.type, event.payload.get("summary", ""))
             try:
-                handle(claim)
-                claim.rename(done / claim.name)  # acknowledged
+                act(event.header, event.payload)
+                inbox.ack(event)
             except Exception as err:
-                print("failed:", claim.name, err, file=sys.stderr, flush=True)
-                claim.rename(failed / claim.name)
-        time.sleep(0.2)
+                print("failed:", event.name, err, file=sys.stderr, flush=True)
+                inbox.nack(event, delay=5, reason=str(err))
 
 
 try:
     main()
 except KeyboardInterrupt:
     pass
+except (FileNotFoundError, Taken) as err:
+    sys.exit(str(err))
