@@ -53,7 +53,7 @@ func (p *Payload) append(b []byte) ([]byte, error) {
 
 // Join makes an encoded envelope of a header and an encoded payload.
 func Join(h *Header, payload []byte) ([]byte, error) {
-	size := len(h.MessageID) + len(h.Source.App) + len(h.Source.Instance) + len(h.CorrelationID) + len(payload)
+	size := len(h.MessageID) + len(h.Source.App) + len(h.Source.Instance) + len(h.CorrelationID) + len(h.TraceParent) + len(payload)
 	b, err := h.append(append(make([]byte, 0, 300+size), `{"header":`...))
 	if err != nil {
 		return nil, fmt.Errorf("encoding header of %s: %w", h.MessageID, err)
@@ -79,6 +79,9 @@ func (h *Header) append(b []byte) (_ []byte, err error) {
 	}
 	if h.CorrelationID != "" {
 		b = appendString(append(b, `,"correlation_id":`...), h.CorrelationID)
+	}
+	if h.TraceParent != "" {
+		b = appendString(append(b, `,"traceparent":`...), h.TraceParent)
 	}
 	return append(b, '}'), nil
 }

@@ -27,6 +27,7 @@ const (
 	MethodToolResult   = "mcp.tool_result"
 	MethodCall         = "mcp.call"
 	MethodResource     = "mcp.resource"
+	MethodPrompt       = "mcp.prompt"
 	MethodNotification = "mcp.notification"
 	MethodError        = "mcp.error"
 	MethodEvent        = "aurora/event"
@@ -48,6 +49,7 @@ type Header struct {
 	Source        Source    `json:"source"`
 	Seq           uint64    `json:"seq,omitempty"`            // extension: position among the envelopes of one source, from 1
 	CorrelationID string    `json:"correlation_id,omitempty"` // extension: the request or call this answers
+	TraceParent   string    `json:"traceparent,omitempty"`    // extension: the caller's trace (W3C Trace Context)
 }
 
 // Source is who an envelope speaks of: a server's package or connection name.

@@ -297,6 +297,7 @@ func (o *object) header() (h Header) {
 		}
 	}
 	h.CorrelationID = o.optional("correlation_id")
+	h.TraceParent = o.optional("traceparent")
 	o.rest()
 	return h
 }

@@ -253,7 +253,7 @@ func (b *Bridge) publish(batch []signal.Signal) {
 		if env == nil {
 			continue
 		}
-		entries = append(entries, entry{bus.Item{Envelope: env, Route: b.route(env, s.Data)}, s, id})
+		entries = append(entries, entry{bus.Item{Envelope: env, Route: b.route(env, s)}, s, id})
 		if err != nil {
 			entries[len(entries)-1].signal = nil // the app has its answer already
 		}

@@ -124,9 +124,19 @@ func TestRoutesFollowTypeAndPrefixAndTheOperator(t *testing.T) {
 		"lifecycle.crashed": bus.Inbox, "tool.completed": bus.Inbox, "mcp.call.started": bus.Journal,
 		"mcp.notification.files.changed": bus.Journal, "mcp.notification.alarm": bus.Inbox, "tool.started": bus.Inbox, "message.received": bus.Inbox,
 	} {
-		if got := b.route(&amp.Envelope{Payload: amp.Payload{Type: typ}}, nil); got != want {
+		if got := b.route(&amp.Envelope{Payload: amp.Payload{Type: typ}}, &signal.Signal{}); got != want {
 			t.Errorf("%s goes to %v, want %v", typ, got, want)
 		}
+	}
+}
+
+func TestWhatNobodyAskedForIsOnlyRecorded(t *testing.T) {
+	s := signal.Signal{Kind: signal.Notification, Server: "s", Method: "notifications/resources/updated", Params: json.RawMessage(`{"uri":"a:///b"}`)}
+	asked := s
+	s.RecordOnly = true
+	m := through(t, Options{}, s, asked)
+	if m.items[0].Route != bus.Journal || m.items[1].Route != bus.Inbox {
+		t.Errorf("routes %v, %v", m.items[0].Route, m.items[1].Route)
 	}
 }
 

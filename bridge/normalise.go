@@ -33,6 +33,12 @@ var methods = map[signal.Kind]string{
 	signal.ToolFailed:              amp.MethodToolResult,
 	signal.ResourceRequested:       amp.MethodResource,
 	signal.ResourceObserved:        amp.MethodResource,
+	signal.ResourceFailed:          amp.MethodResource,
+	signal.PromptRequested:         amp.MethodPrompt,
+	signal.PromptExpanded:          amp.MethodPrompt,
+	signal.PromptFailed:            amp.MethodPrompt,
+	signal.InputRequired:           amp.MethodCall,
+	signal.InputResolved:           amp.MethodCall,
 	signal.Notification:            amp.MethodNotification,
 	signal.AppEvent:                amp.MethodEvent,
 	signal.Problem:                 amp.MethodError,
@@ -47,11 +53,16 @@ var journalOnly = map[string]bool{
 	string(signal.CallCompleted):      true,
 	string(signal.CallFailed):         true,
 	string(signal.ResourceRequested):  true,
+	string(signal.ResourceFailed):     true,
+	string(signal.PromptRequested):    true,
+	string(signal.PromptExpanded):     true,
+	string(signal.PromptFailed):       true,
+	string(signal.InputResolved):      true,
 }
 
 // route says where an envelope goes: the operator's word first, the exact type
 // before the longest prefix. A permission that nobody is asked for is a record.
-func (b *Bridge) route(env *amp.Envelope, data any) bus.Route {
+func (b *Bridge) route(env *amp.Envelope, s *signal.Signal) bus.Route {
 	typ := env.Payload.Type
 	if r, ok := b.o.Routes[typ]; ok {
 		return r
@@ -69,7 +80,7 @@ func (b *Bridge) route(env *amp.Envelope, data any) bus.Route {
 	if typ == logType && !urgent(env.Payload.Data) {
 		return bus.Journal
 	}
-	if journalOnly[typ] || typ == string(signal.PermissionRequested) && !asks(data) {
+	if s.RecordOnly || journalOnly[typ] || typ == string(signal.PermissionRequested) && !asks(s.Data) {
 		return bus.Journal
 	}
 	return bus.Inbox
@@ -174,7 +185,7 @@ func (b *Bridge) envelope(s *signal.Signal, method, typ, summary string, data an
 	env := &amp.Envelope{
 		Header: amp.Header{
 			Protocol: amp.Protocol, Method: method, MessageID: s.ID, Timestamp: amp.Timestamp{Time: at},
-			Source: b.source(s), CorrelationID: s.CallID,
+			Source: b.source(s), CorrelationID: s.CallID, TraceParent: s.Trace.Parent,
 		},
 		Payload: amp.Payload{Type: typ, Summary: b.summary(summary)},
 	}

@@ -131,6 +131,7 @@ func content(t *testing.T, h Harness) {
 	in := withID(Event("a", "message.received", map[string]any{"text": "今天 <天气> & \u2028", "n": json.Number("9007199254740993")}), "msg-1")
 	in.Payload.SessionID = "s"
 	in.Header.CorrelationID = "c"
+	in.Header.TraceParent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 	soon := amp.Timestamp{Time: time.Now().Add(time.Hour).Truncate(time.Millisecond)}
 	in.Payload.ExpireAt = &soon
 	publish(t, b, bus.Item{Envelope: in})

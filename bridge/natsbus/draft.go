@@ -46,7 +46,7 @@ func newDraft(item bus.Item, maxMessage int) (draft, error) {
 		return draft{}, err
 	}
 	// JSON makes six bytes of one at most; the other words of a header are short.
-	if h := &e.Header; len(payload)+6*(len(source)+len(h.Method)+len(h.CorrelationID))+1024 > maxMessage {
+	if h := &e.Header; len(payload)+6*(len(source)+len(h.Method)+len(h.CorrelationID)+len(h.TraceParent))+1024 > maxMessage {
 		return fail(journal.ErrTooLarge)
 	}
 	d := draft{envelope: e, route: item.Route, payload: payload, source: source, owner: owner(e.Header.Source.App)}

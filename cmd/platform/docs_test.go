@@ -253,7 +253,7 @@ func TestThePolicyInTheDocsIsTheDefault(t *testing.T) {
 	if got, want := written(got.Config()), written(rules.DefaultConfig()); got != want {
 		t.Errorf("docs/policy.md says\n%s\nthe defaults are\n%s", got, want)
 	}
-	for _, key := range strings.Fields("builtin trust risk unlisted actions servers tools limits flow review approvals ledger") {
+	for _, key := range strings.Fields("builtin trust risk unlisted actions servers tools limits flow resources review approvals ledger") {
 		if !strings.Contains("\n"+text, "\n"+key+":") {
 			t.Errorf("docs/policy.md lacks the key %s", key)
 		}

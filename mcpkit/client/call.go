@@ -85,39 +85,15 @@ func (s *Session) call(ctx context.Context, r CallRequest) (json.RawMessage, *fa
 	case r.Timeout < 0:
 		return nil, fault.New(fault.InvalidArguments, "the timeout %v is negative", r.Timeout)
 	}
-	b := append(make([]byte, 0, 64+len(r.Tool)+len(r.Arguments)), `"name":`...)
-	b = append(b, quote(r.Tool)...)
-	for _, part := range []struct {
-		name string
-		raw  json.RawMessage
-		must bool // be there
-	}{
-		{"arguments", r.Arguments, true},
-		{"inputResponses", r.InputResponses, false},
-		{"requestState", r.RequestState, false},
-	} {
-		raw := bytes.TrimSpace(part.raw)
-		switch {
-		case len(raw) == 0 || string(raw) == "null":
-			if !part.must {
-				continue
-			}
-			raw = []byte("{}")
-		case part.name == "requestState":
-			if !jsonline.Valid(raw) {
-				return nil, fault.New(fault.InvalidArguments, "%s is no valid JSON", part.name)
-			}
-		case !jsonline.IsObject(raw):
-			return nil, fault.New(fault.InvalidArguments, "%s is no JSON object", part.name)
-		}
-		b = append(append(append(append(b, `,"`...), part.name...), `":`...), oneLine(raw)...)
+	args, err := object("arguments", r.Arguments, true)
+	if err != nil {
+		return nil, err
 	}
-	m.params = b
-	if meta := bytes.TrimSpace(r.Meta); len(meta) > 0 && string(meta) != "null" {
-		var ok bool
-		if m.meta, ok = inner(meta, ownMeta); !ok {
-			return nil, fault.New(fault.InvalidArguments, "_meta is no JSON object")
-		}
+	b := append(make([]byte, 0, 64+len(r.Tool)+len(args)), `"name":`...)
+	b = append(append(b, quote(r.Tool)...), args...)
+	w := With{Meta: r.Meta, InputResponses: r.InputResponses, RequestState: r.RequestState}
+	if err := w.fill(&m, b); err != nil {
+		return nil, err
 	}
 	if m.onProgress == nil {
 		m.onProgress = func(json.RawMessage) {} // it buys time all the same
@@ -149,55 +125,4 @@ func (s *Session) call(ctx context.Context, r CallRequest) (json.RawMessage, *fa
 // ownMeta reports whether only the session may write that member of _meta.
 func ownMeta(name []byte) bool {
 	return string(name) == "progressToken" || bytes.HasPrefix(name, []byte("io.modelcontextprotocol/"))
-}
-
-// ListResources is every resource of the server as raw objects.
-func (s *Session) ListResources(ctx context.Context) ([]json.RawMessage, error) {
-	return s.list(ctx, resources, "resources/list", "resources")
-}
-
-// ListResourceTemplates is every resource template of the server as raw objects.
-func (s *Session) ListResourceTemplates(ctx context.Context) ([]json.RawMessage, error) {
-	return s.list(ctx, resources, "resources/templates/list", "resourceTemplates")
-}
-
-// ReadResource is the raw result of resources/read.
-func (s *Session) ReadResource(ctx context.Context, uri string) (json.RawMessage, error) {
-	return s.get(ctx, resources, "resources/read", `"uri":`+quote(uri))
-}
-
-// ListPrompts is every prompt of the server as raw objects.
-func (s *Session) ListPrompts(ctx context.Context) ([]json.RawMessage, error) {
-	return s.list(ctx, prompts, "prompts/list", "prompts")
-}
-
-// GetPrompt is the raw result of prompts/get.
-func (s *Session) GetPrompt(ctx context.Context, name string, arguments map[string]string) (json.RawMessage, error) {
-	args, err := json.Marshal(arguments)
-	if err != nil || arguments == nil {
-		args = []byte("{}")
-	}
-	return s.get(ctx, prompts, "prompts/get", `"name":`+quote(name)+`,"arguments":`+string(args))
-}
-
-func (s *Session) list(ctx context.Context, i int, method, member string) ([]json.RawMessage, error) {
-	if !s.lists.offers(i) {
-		return nil, s.notOffered(i)
-	}
-	return s.walk(ctx, method, member)
-}
-
-func (s *Session) get(ctx context.Context, i int, method, params string) (json.RawMessage, error) {
-	if !s.lists.offers(i) {
-		return nil, s.notOffered(i)
-	}
-	res, err := s.request(ctx, message{method: method, params: []byte(params)})
-	if err != nil {
-		return nil, err
-	}
-	return res, nil
-}
-
-func (s *Session) notOffered(i int) error {
-	return fault.New(fault.Protocol, "server %s offers no %s", s.server, allLists[i].name)
 }

@@ -396,10 +396,10 @@ func TestResourcesAndPromptsPassThrough(t *testing.T) {
 	if ps, err := s.ListPrompts(ctx); err != nil || len(ps) != 1 {
 		t.Errorf("%s, %v", ps, err)
 	}
-	if r, err := s.ReadResource(ctx, "note:///<one>"); err != nil || !strings.Contains(string(r), "the content of note:///<one>") {
+	if r, err := s.ReadResource(ctx, "note:///<one>", client.With{}); err != nil || !strings.Contains(string(r.Raw), "the content of note:///<one>") {
 		t.Errorf("%s, %v", r, err)
 	}
-	if p, err := s.GetPrompt(ctx, "greet", map[string]string{"who": "Ada"}); err != nil || !strings.Contains(string(p), "Greet Ada") {
+	if p, err := s.GetPrompt(ctx, "greet", map[string]string{"who": "Ada"}, client.With{}); err != nil || !strings.Contains(string(p.Raw), "Greet Ada") {
 		t.Errorf("%s, %v", p, err)
 	}
 

@@ -21,6 +21,7 @@ func (s *Session) keep() {
 			s.refresh(ctx, i)
 		}
 	}
+	s.resubscribe(ctx)
 
 	ping := time.NewTimer(s.cfg.PingInterval)
 	defer ping.Stop()
@@ -62,14 +63,24 @@ func (s *Session) refreshDirty(ctx context.Context) {
 	}
 }
 
-// nextPoll is sooner for a server whose tools could not be listed.
+// Bounds of what a server's word on the freshness of its tools does to the poll.
+const (
+	leastPoll = 5 * time.Second
+	mostPoll  = time.Hour
+)
+
+// nextPoll is sooner for a server whose tools could not be listed, and when they
+// are no longer fresh where the server says when that is (2026-07-28, ttlMs).
 func (s *Session) nextPoll() time.Duration {
 	d := s.cfg.PollInterval
 	if d < 0 {
 		return 1<<63 - 1
 	}
-	if s.lists.state().err != nil {
+	l := s.lists.state()
+	if l.err != nil {
 		d /= 10
+	} else if l.fresh > 0 {
+		d = min(max(l.fresh, leastPoll), mostPoll)
 	}
 	return d + time.Duration((rand.Float64()-0.5)*0.2*float64(d))
 }
@@ -99,48 +110,4 @@ func (s *Session) watch(ctx context.Context) time.Duration {
 		s.wire.Close()
 	}
 	return s.cfg.PingInterval
-}
-
-// listen keeps the stream of list_changed open, which the stateless protocol
-// asks for (2026-07-28, subscriptions/listen): the request is answered when the
-// server ends the stream.
-func (s *Session) listen() {
-	defer s.work.Done()
-	ask := ""
-	for _, l := range []struct {
-		name string
-		on   bool
-	}{
-		{"tools", s.caps.Tools != nil && s.caps.Tools.ListChanged},
-		{"resources", s.caps.Resources != nil && s.caps.Resources.ListChanged},
-		{"prompts", s.caps.Prompts != nil && s.caps.Prompts.ListChanged},
-	} {
-		if l.on && ask != "" {
-			ask += ","
-		}
-		if l.on {
-			ask += `"` + l.name + `ListChanged":true`
-		}
-	}
-	if ask == "" {
-		return
-	}
-	m := message{method: "subscriptions/listen", params: []byte(`"notifications":{` + ask + "}"), forever: true}
-	for pause := time.Second; ; pause = min(2*pause, time.Minute) {
-		opened := time.Now()
-		_, err := s.request(s.m.ctx, m)
-		if err != nil && isMethodMissing(err) {
-			return
-		}
-		if time.Since(opened) > time.Minute {
-			pause = time.Second
-		}
-		select {
-		case <-s.ended:
-			return
-		case <-time.After(pause):
-		}
-		s.lists.allDirty() // changes may have been missed
-		s.lists.poke()
-	}
 }

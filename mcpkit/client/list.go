@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -58,6 +59,7 @@ type lists struct {
 	sums  [len(allLists)]map[string]digest // by key; nil: never read
 	tools []*catalog.Tool                  // in the server's order
 	err   error                            // of the last reading of tools
+	fresh time.Duration                    // of tools, by the server's word; 0 where it gave none
 	out   string                           // which tools were left out, and why
 }
 
@@ -111,12 +113,13 @@ type listState struct {
 	tools []*catalog.Tool
 	sums  map[string]digest
 	err   error
+	fresh time.Duration
 }
 
 func (l *lists) state() listState {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return listState{l.tools, l.sums[tools], l.err}
+	return listState{l.tools, l.sums[tools], l.err, l.fresh}
 }
 
 func (l *lists) offers(i int) bool {
@@ -131,11 +134,14 @@ func (s *Session) readTools(ctx context.Context) {
 	if !s.lists.offers(tools) {
 		return
 	}
-	raws, err := s.walk(ctx, allLists[tools].method, allLists[tools].name)
+	raws, fresh, err := s.walk(ctx, allLists[tools].method, allLists[tools].name)
+	s.lists.mu.Lock()
+	s.lists.fresh = fresh
 	if err != nil {
-		s.lists.mu.Lock()
 		s.lists.err = err
-		s.lists.mu.Unlock()
+	}
+	s.lists.mu.Unlock()
+	if err != nil {
 		s.log.Warn("the tools of the server cannot be listed", "error", err)
 		return
 	}
@@ -217,7 +223,8 @@ func decodeTool(raw json.RawMessage) (t *catalog.Tool, reason string) {
 
 // walk reads all pages of a list, within limits. When one is reached, time is
 // up, or a later page fails, it reports that and keeps what it has.
-func (s *Session) walk(ctx context.Context, method, member string) (items []json.RawMessage, _ error) {
+// The list is fresh for as long as its most short-lived page.
+func (s *Session) walk(ctx context.Context, method, member string) (items []json.RawMessage, fresh time.Duration, _ error) {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.ListTimeout)
 	defer cancel()
 	guard := func(format string, args ...any) {
@@ -231,30 +238,33 @@ func (s *Session) walk(ctx context.Context, method, member string) (items []json
 		switch {
 		case err != nil && page > 1 && (err.Code == fault.Protocol || err.Code == fault.Timeout):
 			guard("no more after %d pages: %v", page-1, err)
-			return items, nil
+			return items, 0, nil
 		case err != nil:
-			return nil, err
+			return nil, 0, err
+		}
+		if f := s.fresh(res); page == 1 || f < fresh {
+			fresh = f
 		}
 		if !jsonline.Elements(jsonline.Get(res, member), func(v []byte) { items = append(items, v) }) {
-			return nil, fault.New(fault.Protocol, "the result of %s has no array %q", method, member)
+			return nil, 0, fault.New(fault.Protocol, "the result of %s has no array %q", method, member)
 		}
 		size += len(res)
 		next := jsonline.Get(res, "nextCursor")
 		switch {
 		case len(items) > s.cfg.MaxTools:
 			guard("more than %d items", s.cfg.MaxTools)
-			return items[:s.cfg.MaxTools], nil
+			return items[:s.cfg.MaxTools], fresh, nil
 		case len(next) == 0, string(next) == "null", string(next) == `""`:
-			return items, nil
+			return items, fresh, nil
 		case cursors[string(next)]:
 			guard("a cursor came again after %d pages", page)
-			return items, nil
+			return items, fresh, nil
 		case page == s.cfg.MaxPages:
 			guard("more than %d pages", page)
-			return items, nil
+			return items, fresh, nil
 		case size > s.cfg.MaxLine:
 			guard("more than %d bytes", s.cfg.MaxLine)
-			return items, nil
+			return items, fresh, nil
 		}
 		cursors[string(next)] = true
 		m.params = append([]byte(`"cursor":`), oneLine(next)...)
@@ -267,12 +277,13 @@ func (s *Session) refresh(ctx context.Context, i int) {
 		s.readTools(ctx)
 		return
 	}
-	l := allLists[i]
-	raws, err := s.walk(ctx, l.method, l.name)
+	l, gen := allLists[i], s.cache.now()
+	raws, fresh, err := s.walk(ctx, l.method, l.name)
 	if err != nil {
 		s.log.Debug("a list of the server cannot be read", "list", l.name, "error", err)
 		return
 	}
+	s.cache.put(gen, l.method, raws, fresh)
 	sums := make(map[string]digest, len(raws))
 	for _, raw := range raws {
 		var key string

@@ -15,6 +15,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
 	"github.com/aurorabot-dev/platform/mcpkit/catalog"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
 	"github.com/aurorabot-dev/platform/mcpkit/signal"
@@ -35,6 +37,8 @@ type Manager struct {
 	closed   bool
 	subs     map[chan struct{}]bool
 	sessions sync.WaitGroup
+
+	watches watches
 
 	publishing sync.Mutex // one snapshot after the other
 	snapshot   atomic.Pointer[Snapshot]
@@ -228,6 +232,10 @@ func (m *Manager) Subscribe() (<-chan struct{}, func()) {
 	}
 }
 
+func (m *Manager) self() *mcp.Implementation {
+	return &mcp.Implementation{Name: m.opts.Name, Version: m.opts.Version}
+}
+
 // Session is the ready session of a server, or nil.
 func (m *Manager) Session(server string) *Session {
 	m.mu.Lock()
@@ -251,10 +259,18 @@ func (m *Manager) Infos() []Info {
 	return infos
 }
 
-// Ready is Session, with a *fault.Error where the server is not ready.
+// Ready is Session of a server by its name, else by its alias, with a
+// *fault.Error where it is not ready.
 func (m *Manager) Ready(server string) (*Session, error) {
-	if s := m.Session(server); s != nil {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if s := m.ready[server]; s != nil {
 		return s, nil
+	}
+	for _, s := range m.ready {
+		if s.alias == server && server != "" {
+			return s, nil
+		}
 	}
 	return nil, fault.New(fault.ServerNotReady, "server %s is not ready", server).Retry()
 }

@@ -41,12 +41,22 @@ func (s *Session) notified(method string, params []byte, owned bool) {
 		s.progressed(params)
 	case methodCancelled:
 		s.link.cancel(jsonline.Get(params, "requestId"), params)
-	case "notifications/subscriptions/acknowledged", "notifications/elicitation/complete", "notifications/initialized":
+	case methodUpdated:
+		s.updated(params, owned)
+	case "notifications/subscriptions/acknowledged":
+		s.stream.acknowledged(params)
+	case "notifications/elicitation/complete", "notifications/initialized":
 	default:
 		// list_changed of what the server offers leads to capability.changed if
 		// there is a change; of anything else it is a word like any other.
 		if !s.lists.changed(method) {
 			s.passOn(method, params, owned)
+			return
+		}
+		if method == allLists[resources].changed {
+			s.cache.drop("resources/")
+		} else if method == allLists[prompts].changed {
+			s.cache.drop("prompts/")
 		}
 	}
 }
@@ -137,13 +147,14 @@ func (s *Session) progressed(params []byte) {
 
 // Codes of reports, in signal.Fault.
 const (
-	problemJunk      = "stdout_junk"
-	problemUnmatched = "unmatched_response"
-	problemTooLong   = "line_too_long"
-	problemUninvited = "uninvited_request"
-	problemLogFlood  = "log_flood"
-	problemList      = "list_guard"
-	problemTool      = "tool_dropped"
+	problemJunk        = "stdout_junk"
+	problemUnmatched   = "unmatched_response"
+	problemTooLong     = "line_too_long"
+	problemUninvited   = "uninvited_request"
+	problemLogFlood    = "log_flood"
+	problemUpdateFlood = "update_flood"
+	problemList        = "list_guard"
+	problemTool        = "tool_dropped"
 
 	countLate = "late_response" // counted, but no fault
 )

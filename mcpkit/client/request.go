@@ -135,6 +135,7 @@ type message struct {
 
 	timeout    time.Duration // 0: the session's
 	forever    bool          // no deadline at all
+	sent       chan<- int64  // capacity 1, gets the id once it is sent; may be nil
 	onProgress func(json.RawMessage)
 }
 
@@ -179,6 +180,9 @@ func (s *Session) request(ctx context.Context, m message) (json.RawMessage, *fau
 			return nil, gaveUp(ctx, m.method)
 		}
 		return nil, fault.New(fault.Timeout, "server %s did not take %s within %v", s.server, m.method, timeout).Retry()
+	}
+	if m.sent != nil {
+		m.sent <- id
 	}
 
 	for {
@@ -227,7 +231,7 @@ var scratch = sync.Pool{New: func() any { b := make([]byte, 0, 1024); return &b 
 // send writes the request, and waits no longer than timeout for room.
 func (s *Session) send(ctx context.Context, m message, id int64, timeout time.Duration) error {
 	buf := scratch.Get().(*[]byte)
-	b := appendRequest((*buf)[:0], m, id, s.triple)
+	b := appendRequest((*buf)[:0], m, id, s.triple())
 	defer func() {
 		if cap(b) <= 64<<10 {
 			*buf = b

@@ -39,8 +39,8 @@ type Session struct {
 	wire     Wire
 	link     *link
 	sdk      *mcp.ClientSession
-	version  string // negotiated
-	triple   []byte // members of each request's _meta under the stateless protocol
+	version  string                 // negotiated
+	meta     atomic.Pointer[[]byte] // members of each request's _meta under the stateless protocol; nil under older ones
 	caps     mcp.ServerCapabilities
 	acks     atomic.Bool // the server wants aurora/ack
 	requests requests
@@ -48,6 +48,9 @@ type Session struct {
 	signals  *queue
 	reports  reports
 	logs     logLimit
+	updates  logLimit
+	cache    cache
+	stream   stream
 	life     atomic.Int64 // when bytes last arrived, Unix nanoseconds
 	lists    lists
 	ready    atomic.Bool // Connect has succeeded, and the end has not come
@@ -91,7 +94,8 @@ func (m *Manager) connect(ctx context.Context, c Conn) (*Session, error) {
 	if c.Hold {
 		s.signals.holdBack()
 	}
-	s.logs = newLogLimit()
+	s.logs, s.updates = newLogLimit(), newLogLimit()
+	s.stream.again = make(chan struct{}, 1)
 	s.life.Store(time.Now().UnixNano())
 	if err := m.enter(s); err != nil {
 		return nil, err
@@ -148,8 +152,7 @@ func (s *Session) negotiate(ctx context.Context) error {
 	if len(s.cfg.Roots) > 0 {
 		features.RootsV2 = &mcp.RootCapabilities{}
 	}
-	self := &mcp.Implementation{Name: s.m.opts.Name, Version: s.m.opts.Version}
-	c := mcp.NewClient(self, opts)
+	c := mcp.NewClient(s.m.self(), opts)
 	c.AddRoots(s.cfg.Roots...)
 	probed := false
 	c.AddSendingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
@@ -206,32 +209,48 @@ func (s *Session) negotiate(ctx context.Context) error {
 	s.acks.Store(acks)
 	s.lists.keep(&s.caps)
 	if s.version >= stateless {
-		s.setTriple(self, features)
+		s.setTriple("")
 	} else if probed && !s.link.probeAnswered.Load() || s.m.suspected(s.server) {
 		s.m.setEra(s.server, EraInitialize) // it is mute on the probe, or dies of it
 	}
 	return nil
 }
 
-func (s *Session) setTriple(self *mcp.Implementation, features mcp.ClientCapabilities) {
+// setTriple makes what each request says of the client under the stateless
+// protocol, and the level of log messages it asks for, if any.
+func (s *Session) setTriple(logLevel string) {
 	var caps struct { // the SDK's own type marshals roots wrongly
 		Roots       *mcp.RootCapabilities        `json:"roots,omitempty"`
 		Sampling    *mcp.SamplingCapabilities    `json:"sampling,omitempty"`
 		Elicitation *mcp.ElicitationCapabilities `json:"elicitation,omitempty"`
 	}
-	caps.Roots = features.RootsV2
+	if len(s.cfg.Roots) > 0 {
+		caps.Roots = &mcp.RootCapabilities{}
+	}
 	if s.cfg.Sampling != nil {
 		caps.Sampling = &mcp.SamplingCapabilities{}
 	}
 	if s.cfg.Elicit != nil {
 		caps.Elicitation = &mcp.ElicitationCapabilities{Form: &mcp.FormElicitationCapabilities{}}
 	}
-	b, _ := json.Marshal(map[string]any{ // strings and plain structs always marshal
+	meta := map[string]any{
 		mcp.MetaKeyProtocolVersion:    s.version,
-		mcp.MetaKeyClientInfo:         self,
+		mcp.MetaKeyClientInfo:         s.m.self(),
 		mcp.MetaKeyClientCapabilities: caps,
-	})
-	s.triple = b[1 : len(b)-1]
+	}
+	if logLevel != "" {
+		meta[mcp.MetaKeyLogLevel] = logLevel
+	}
+	b, _ := json.Marshal(meta) // strings and plain structs always marshal
+	b = b[1 : len(b)-1]
+	s.meta.Store(&b)
+}
+
+func (s *Session) triple() []byte {
+	if b := s.meta.Load(); b != nil {
+		return *b
+	}
+	return nil
 }
 
 // alive notes that the server gave a sign of life.
@@ -344,6 +363,9 @@ func (s *Session) Close(cause error) {
 		time.AfterFunc(drainTime, s.signals.hurry)
 	})
 }
+
+// Server is the name of the session's server.
+func (s *Session) Server() string { return s.server }
 
 // Info is the session's present state.
 func (s *Session) Info() Info {

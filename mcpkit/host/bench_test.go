@@ -28,6 +28,12 @@ type instant struct {
 
 func (instant) Ready(string) (*client.Session, error) { return nil, errors.New("it has no session") }
 
+func (instant) Infos() []client.Info { return nil }
+
+func (instant) Watch(context.Context, string, string, bool) (*client.Watch, error) {
+	return nil, errors.New("it has no session")
+}
+
 func (c instant) Tools() *client.Snapshot { return c.tools }
 
 func (c instant) Call(context.Context, client.CallRequest) (*client.Result, error) {

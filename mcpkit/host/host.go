@@ -33,6 +33,8 @@ type Client interface {
 	Tools() *client.Snapshot
 	Call(ctx context.Context, r client.CallRequest) (*client.Result, error)
 	Ready(server string) (*client.Session, error)
+	Infos() []client.Info
+	Watch(ctx context.Context, server, uri string, deliver bool) (*client.Watch, error)
 }
 
 // Options say how a Host works. Client and Sink are required.

@@ -21,6 +21,8 @@ type Gate interface {
 	Decide(ctx context.Context, r policy.Request) (policy.Verdict, error)
 	Await(ctx context.Context, r policy.Request, v policy.Verdict) (policy.Verdict, error)
 	Begin(ctx context.Context, r policy.Request, v policy.Verdict) (*policy.Run, error)
+	Read(server string) (policy.Read, error)
+	Spend(server, id string, bytes int)
 }
 
 // run is a call that may be sent; without a gate it is empty.

@@ -9,39 +9,192 @@ import (
 
 	"github.com/oklog/ulid/v2"
 
+	"github.com/aurorabot-dev/platform/mcpkit/client"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
+	"github.com/aurorabot-dev/platform/mcpkit/policy/review"
 	"github.com/aurorabot-dev/platform/mcpkit/signal"
 )
 
-// ReadResource reads a resource that somebody asked for by name and leaves
-// resource.requested and, if it succeeds, resource.observed with the size and
-// hash of what was read. The answer is the raw ReadResourceResult without
-// secrets (specification 2025-11-25, server/resources). Its errors are
-// *fault.Errors. Nothing is read unasked.
-func (h *Host) ReadResource(ctx context.Context, server, uri string) (json.RawMessage, error) {
-	seen := &signal.Resource{CallID: ulid.Make().String(), URI: uri}
-	h.observe(ctx, signal.ResourceRequested, server, uri+" is read", *seen)
-	session, err := h.o.Client.Ready(server)
-	if err != nil {
-		return nil, fault.From(err)
-	}
-	raw, err := session.ReadResource(ctx, uri)
-	if err != nil {
-		return nil, fault.From(err)
-	}
-	clean, _ := h.o.Redact(raw)
-	sum := sha256.Sum256(clean)
-	seen.Size, seen.SHA256 = int64(len(clean)), hex.EncodeToString(sum[:])
-	h.observe(ctx, signal.ResourceObserved, server, uri+" was read", *seen)
-	return clean, nil
+// Read asks for one resource by name. Server and URI are required.
+type Read struct {
+	// ID ties the events together. Empty means a new one.
+	ID string
+	// Server is its name or alias.
+	Server, URI string
+	// Entrance says where the request came in, for the record.
+	Entrance string
+	// Trace is the caller's, for the server and the record.
+	Trace signal.Trace
+	// Anew asks the server also where an earlier answer is still fresh.
+	Anew bool
 }
 
-// observe records one step of reading a resource.
-func (h *Host) observe(ctx context.Context, kind signal.Kind, server, summary string, r signal.Resource) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
-	defer cancel()
-	err := h.o.Sink.Observe(ctx, signal.Signal{Kind: kind, Server: server, Time: time.Now(), CallID: r.CallID, Summary: summary, Data: &r})
+// Resource is what was read.
+type Resource struct {
+	CallID   string
+	Server   string
+	URI      string
+	Raw      json.RawMessage // the MCP ReadResourceResult, exact but for removed secrets
+	Size     int64           // of Raw, bytes
+	SHA256   string          // of Raw, in hexadecimal
+	Artifact any             // where the whole is kept, if it exceeded MaxResult
+	Flags    []string        // what is dangerous in its text; see package review
+}
+
+// ReadResource is the one line for a resource: find the server, ask the policy,
+// read, redact, cap, record. It leaves resource.requested, and resource.observed
+// with size and hash or resource.failed (specification 2025-11-25,
+// server/resources). Nothing is read unasked, and nothing of the content is in an
+// event. Its errors are *fault.Errors.
+func (h *Host) ReadResource(ctx context.Context, r Read) (*Resource, error) {
+	l := h.beginRead(ctx, r.ID, r.Server, known(r.Trace))
+	seen := signal.Resource{CallID: l.id, URI: r.URI, Entrance: r.Entrance}
+	record := func(kind signal.Kind, verb string) { l.emit(kind, r.URI+" "+verb, &seen) }
+	fail := func(err error) (*Resource, error) {
+		f := fault.From(err)
+		seen.ErrorCode, seen.Reason = f.Code, f.Message
+		record(signal.ResourceFailed, "was not read: "+f.Message)
+		return nil, f
+	}
+	session, err := l.find(r.Server)
+	record(signal.ResourceRequested, "is read")
 	if err != nil {
-		h.o.Logger.Error("a step of reading a resource was not recorded", "server", server, "step", kind, "error", err)
+		return fail(err)
+	}
+	if err := l.permit(); err != nil {
+		return fail(err)
+	}
+	result, err := session.ReadResource(ctx, r.URI, client.With{Meta: meta(l.trace), Anew: r.Anew})
+	if err == nil {
+		err = l.take("the resource", result)
+	}
+	if err != nil {
+		return fail(err)
+	}
+	res := &Resource{CallID: l.id, Server: l.server, URI: r.URI}
+	res.Raw, res.Flags = l.clean(result.Raw)
+	res.Size, res.SHA256 = int64(len(res.Raw)), hash(res.Raw)
+	if len(res.Raw) > h.o.MaxResult {
+		res.Artifact = h.keep(ctx, res.Raw)
+		seen.Artifact, _ = json.Marshal(res.Artifact)
+	}
+	text, mime := contents(res.Raw)
+	res.Flags = append(review.Flags(text), res.Flags...)
+	seen.MIME, seen.Size, seen.SHA256, seen.Flags = mime, res.Size, res.SHA256, res.Flags
+	record(signal.ResourceObserved, "was read")
+	return res, nil
+}
+
+// contents is the text of a ReadResourceResult, as far as it is looked at, and
+// the media type of its first part.
+func contents(raw []byte) (text, mime string) {
+	var b []byte
+	members(raw, func(name, value []byte) {
+		if string(name) != "contents" {
+			return
+		}
+		elements(value, func(part []byte) bool {
+			members(part, func(name, value []byte) {
+				switch string(name) {
+				case "text":
+					b = appendText(b, value)
+				case "mimeType":
+					if mime == "" {
+						mime = string(unquote(nil, value, maxSummary))
+					}
+				}
+			})
+			return len(b) <= maxRead
+		})
+	})
+	return string(b), mime
+}
+
+func hash(b []byte) string {
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:])
+}
+
+// readLine records the way of one resource or prompt through the gate.
+type readLine struct {
+	h      *Host
+	ctx    context.Context
+	id     string
+	server string // as it was named, then its name
+	trace  signal.Trace
+	max    int64 // bytes that the result may have
+}
+
+func (h *Host) beginRead(ctx context.Context, id, server string, trace signal.Trace) *readLine {
+	if id == "" {
+		id = ulid.Make().String()
+	}
+	return &readLine{h: h, ctx: ctx, id: id, server: server, trace: trace}
+}
+
+// find is the session of the server that a name or alias means.
+func (l *readLine) find(name string) (*client.Session, error) {
+	session, err := l.h.o.Client.Ready(name)
+	if err != nil {
+		return nil, err
+	}
+	l.server = session.Server()
+	return session, nil
+}
+
+// permit asks the policy.
+func (l *readLine) permit() error {
+	l.max = defaultMaxRead
+	if l.h.o.Gate == nil {
+		return nil
+	}
+	r, err := l.h.o.Gate.Read(l.server)
+	l.max = r.Max
+	return err
+}
+
+// defaultMaxRead bounds what is read where no policy does, in bytes.
+const defaultMaxRead = 16 << 20
+
+// take checks the size of a result and takes it from the budget.
+func (l *readLine) take(what string, r *client.Result) error {
+	if l.h.o.Gate != nil {
+		l.h.o.Gate.Spend(l.server, l.id, len(r.Raw))
+	}
+	if int64(len(r.Raw)) > l.max {
+		return fault.New(fault.ResultTooLarge, "%s has %d bytes; the policy's limit is %d", what, len(r.Raw), l.max)
+	}
+	if r.NeedsInput() {
+		return fault.New(fault.InputRequired, "server %s asks for input before it gives %s", l.server, what)
+	}
+	return nil
+}
+
+// clean takes secrets out and flags which kinds there were.
+func (l *readLine) clean(raw json.RawMessage) (clean json.RawMessage, flags []string) {
+	clean, found := l.h.o.Redact(raw)
+	for _, kind := range found {
+		flags = append(flags, "secret_"+kind)
+	}
+	return clean, flags
+}
+
+// emit records one step. The data is copied.
+func (l *readLine) emit(kind signal.Kind, summary string, data any) {
+	switch d := data.(type) {
+	case *signal.Resource:
+		c := *d
+		data = &c
+	case *signal.Prompt:
+		c := *d
+		data = &c
+	}
+	ctx := wait(l.ctx, recordTimeout)
+	defer ctx.end()
+	err := l.h.o.Sink.Observe(ctx, signal.Signal{
+		Kind: kind, Server: l.server, Time: time.Now(), CallID: l.id, Summary: summary, Trace: l.trace, Data: data,
+	})
+	if err != nil {
+		l.h.o.Logger.Error("a step of reading was not recorded", "server", l.server, "step", kind, "error", err)
 	}
 }

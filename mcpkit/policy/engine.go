@@ -27,6 +27,7 @@ type Engine struct {
 	pins    Pins
 	results results
 	buckets buckets
+	bytes   byteBudgets
 	current atomic.Pointer[ruling]
 }
 

@@ -44,6 +44,12 @@ func (g *Gate) configure() {
 	g.Ledger.Configure(c.Ledger.Keep.Duration, c.Ledger.MaxEntries)
 }
 
+// Read is [Engine.Read].
+func (g *Gate) Read(server string) (Read, error) { return g.Engine.Read(server) }
+
+// Spend is [Engine.Spend].
+func (g *Gate) Spend(server, id string, bytes int) { g.Engine.Spend(server, id, bytes) }
+
 // Review looks through a new catalogue; it is called before the first call of
 // the catalogue's tools. See [review.Pins.Review].
 func (g *Gate) Review(ctx context.Context, tools []*catalog.Tool) (*review.Report, error) {

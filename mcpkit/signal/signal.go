@@ -34,9 +34,15 @@ const (
 	ToolCompleted       Kind = "tool.completed"
 	ToolFailed          Kind = "tool.failed"
 	AmbiguousCall       Kind = "tool.ambiguous_call"
+	InputRequired       Kind = "tool.input_required" // Input: the call waits for somebody's answer
+	InputResolved       Kind = "tool.input_resolved" // Input: it waits no longer
 
 	ResourceRequested Kind = "resource.requested" // Resource
 	ResourceObserved  Kind = "resource.observed"
+	ResourceFailed    Kind = "resource.failed"
+	PromptRequested   Kind = "mcp.prompt.requested" // Prompt
+	PromptExpanded    Kind = "mcp.prompt.expanded"
+	PromptFailed      Kind = "mcp.prompt.failed"
 
 	Notification Kind = "mcp.notification" // a server's own notification: Method, Params
 	AppEvent     Kind = "aurora/event"     // an app's event: Params, Ack
@@ -51,14 +57,19 @@ type Signal struct {
 	Time     time.Time // when it was observed
 	CallID   string    // the tool call it belongs to; may be empty
 	Summary  string    // one line for a person
+	Trace    Trace     // of who asked for it; may be empty
 
 	// Data is what the kind's comment names (*Lifecycle, *Capability, *Step,
-	// *Resource, *Fault), or nil.
+	// *Resource, *Prompt, *Input, *Fault), or nil.
 	Data any
 
 	// Method and Params are a notification as it came, for Notification and AppEvent.
 	Method string
 	Params json.RawMessage
+
+	// RecordOnly says that nobody asked for it: by default it is recorded and not
+	// delivered.
+	RecordOnly bool
 
 	// ID, if set, is the identity of what the signal becomes: a second signal with
 	// the same ID is a duplicate. Of an AppEvent the app's own id counts instead.
@@ -154,13 +165,40 @@ type Step struct {
 	Replayed   bool            `json:"replayed,omitempty"` // the answer of an earlier call with the same idempotency key; nothing was sent
 }
 
-// Resource is the data of ResourceRequested and ResourceObserved.
+// Resource is the data of the kinds of a resource's reading.
 type Resource struct {
-	CallID string `json:"call_id,omitempty"`
-	URI    string `json:"uri"`
-	MIME   string `json:"mime_type,omitempty"`
-	Size   int64  `json:"size,omitempty"`
-	SHA256 string `json:"sha256,omitempty"`
+	CallID    string          `json:"call_id,omitempty"`
+	URI       string          `json:"uri"`
+	Entrance  string          `json:"entrance,omitempty"`
+	MIME      string          `json:"mime_type,omitempty"`
+	Size      int64           `json:"size,omitempty"` // of the result, bytes
+	SHA256    string          `json:"sha256,omitempty"`
+	Artifact  json.RawMessage `json:"artifact,omitempty"`
+	Flags     []string        `json:"flags,omitempty"`
+	ErrorCode string          `json:"error_code,omitempty"`
+	Reason    string          `json:"reason,omitempty"`
+}
+
+// Prompt is the data of the kinds of a prompt's expansion. The messages are not in it.
+type Prompt struct {
+	CallID    string            `json:"call_id"`
+	Prompt    string            `json:"prompt"`
+	Entrance  string            `json:"entrance,omitempty"`
+	Arguments map[string]string `json:"arguments,omitempty"`
+	Messages  int               `json:"messages,omitempty"`
+	Size      int64             `json:"size,omitempty"` // of the result, bytes
+	SHA256    string            `json:"sha256,omitempty"`
+	Flags     []string          `json:"flags,omitempty"`
+	ErrorCode string            `json:"error_code,omitempty"`
+	Reason    string            `json:"reason,omitempty"`
+}
+
+// Trace says which of its caller's traces something belongs to (W3C Trace Context
+// and Baggage), in the words of the headers.
+type Trace struct {
+	Parent  string `json:"traceparent,omitempty"`
+	State   string `json:"tracestate,omitempty"`
+	Baggage string `json:"baggage,omitempty"`
 }
 
 // Fault is the data of Problem: something a server did against the protocol.

@@ -82,6 +82,7 @@ type Config struct {
 	Tools     Lists             `json:"tools,omitempty" jsonschema:"which tools may be called at all"`
 	Limits    []Limit           `json:"limits,omitempty" jsonschema:"how often calls may be made; all that cover a call apply"`
 	Flow      []Flow            `json:"flow,omitempty" jsonschema:"what happens when data reaches a tool; the strictest that applies holds, and a list replaces the built-in one"`
+	Resources Reads             `json:"resources,omitempty" jsonschema:"which servers' resources and prompts may be read, and how much of them"`
 	Review    Review            `json:"review,omitempty" jsonschema:"what happens to tools whose definition nobody has approved"`
 	Approvals Approvals         `json:"approvals,omitempty"`
 	Ledger    Ledger            `json:"ledger,omitempty"`
@@ -157,6 +158,15 @@ type Flow struct {
 	Then Action   `json:"then"`
 }
 
+// Reads bounds what is read of a server by name: resources and expansions of
+// prompts. A server that servers denies is not read either.
+type Reads struct {
+	Allow     []string    `json:"allow,omitempty" jsonschema:"server names or patterns; if there are any, no other server is read"`
+	Deny      []string    `json:"deny,omitempty" jsonschema:"server names or patterns; they win"`
+	MaxBytes  strict.Size `json:"max_bytes,omitempty" jsonschema:"largest result of one read"`
+	PerMinute strict.Size `json:"per_minute,omitempty" jsonschema:"all results of one server in a minute, and at once"`
+}
+
 // Review says what happens to tools whose definition nobody has approved.
 type Review struct {
 	First    PerTrust[First] `json:"first,omitempty" jsonschema:"a server that is seen for the first time"`
@@ -194,6 +204,7 @@ func DefaultConfig() *Config {
 			{From: []Trust{Unknown, Partner}, To: []string{unknown, string(catalog.High)}, Then: Ask},
 			{From: []Trust{Unknown, Partner}, To: []string{string(catalog.Critical)}, Then: Deny},
 		},
+		Resources: Reads{MaxBytes: 4 << 20, PerMinute: 32 << 20},
 		Review: Review{
 			First: PerTrust[First]{Official: Pin, Internal: Pin, Partner: First(Ask), Unknown: First(Ask)},
 			Added: Ask, Changed: Ask, Findings: Ask,
@@ -256,6 +267,7 @@ func check(doc *strict.Document, c *Config) {
 	for at, list := range map[string][]string{
 		"servers.allow": c.Servers.Allow, "servers.deny": c.Servers.Deny,
 		"tools.allow": c.Tools.Allow, "tools.deny": c.Tools.Deny,
+		"resources.allow": c.Resources.Allow, "resources.deny": c.Resources.Deny,
 	} {
 		for i, p := range list {
 			checkPattern(doc, fmt.Sprintf("%s[%d]", at, i), p, strings.HasPrefix(at, "tools"))
@@ -276,6 +288,8 @@ func check(doc *strict.Document, c *Config) {
 			oneOf(doc, at+".then", f.Then, actions)
 		}
 	}
+	positive(doc, "resources.max_bytes", int(c.Resources.MaxBytes), 1<<10, 1<<30)
+	positive(doc, "resources.per_minute", int(c.Resources.PerMinute), 1<<10, 1<<40)
 	positive(doc, "approvals.expire", c.Approvals.Expire.Duration, time.Second, 30*24*time.Hour)
 	positive(doc, "approvals.max_pending", c.Approvals.MaxPending, 1, 10_000)
 	positive(doc, "ledger.keep", c.Ledger.Keep.Duration, time.Hour, 10*365*24*time.Hour)

@@ -69,6 +69,8 @@ type Rules struct {
 	serverDeny    []rule
 	toolAllow     []rule
 	toolDeny      []rule
+	readAllow     []rule
+	readDeny      []rule
 	limits        []Budget
 	flow          []Source
 	builtinTrust  map[string]Trust
@@ -117,6 +119,7 @@ func compile(c *Config, doc *strict.Document) *Rules {
 	}
 	r.serverAllow, r.serverDeny = list("servers.allow", c.Servers.Allow), list("servers.deny", c.Servers.Deny)
 	r.toolAllow, r.toolDeny = list("tools.allow", c.Tools.Allow), list("tools.deny", c.Tools.Deny)
+	r.readAllow, r.readDeny = list("resources.allow", c.Resources.Allow), list("resources.deny", c.Resources.Deny)
 	for i, l := range c.Limits {
 		per := l.Per.Duration
 		if per <= 0 {
@@ -222,6 +225,27 @@ func (r *Rules) Barred(id catalog.ID) (Source, bool) {
 	}
 	if len(r.toolAllow) > 0 && !slices.ContainsFunc(r.toolAllow, func(a rule) bool { sure, _ := a.pattern.covers(s); return sure }) {
 		return r.source("tools.allow", "tools.allow does not list %s", id.Canonical()), true
+	}
+	return Source{}, false
+}
+
+// Unreadable says whether the lists bar a server's resources and prompts, and
+// which entry does.
+func (r *Rules) Unreadable(server string) (Source, bool) {
+	for _, denied := range [][]rule{r.serverDeny, r.readDeny} {
+		for _, d := range denied {
+			if Glob(d.pattern.text, server) {
+				return d.source, true
+			}
+		}
+	}
+	for _, allowed := range []struct {
+		key  string
+		list []rule
+	}{{"servers.allow", r.serverAllow}, {"resources.allow", r.readAllow}} {
+		if len(allowed.list) > 0 && !slices.ContainsFunc(allowed.list, func(a rule) bool { return Glob(a.pattern.text, server) }) {
+			return r.source(allowed.key, "%s does not list %s", allowed.key, server), true
+		}
 	}
 	return Source{}, false
 }

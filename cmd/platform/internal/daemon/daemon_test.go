@@ -23,6 +23,7 @@ import (
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/control"
 	"github.com/aurorabot-dev/platform/mcpkit/fakeserver"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
+	"github.com/aurorabot-dev/platform/mcpkit/host"
 	"github.com/aurorabot-dev/platform/mcpkit/policy/approval"
 	"github.com/aurorabot-dev/platform/mcpkit/serverkit"
 )
@@ -774,16 +775,16 @@ func TestAChangedPolicyFileTakesEffectAndAFaultyOneIsSaid(t *testing.T) {
 func TestAResourceThatIsReadIsResourceObserved(t *testing.T) {
 	r := launch(t, map[string]string{"s.yaml": fake("s", "resources", "")})
 	r.phase("s", "ready")
-	raw, err := r.host.ReadResource(t.Context(), "s", "note:///one")
-	if err != nil || !strings.Contains(string(raw), "the content of note:///one") {
-		t.Fatalf("%s, %v", raw, err)
+	res, err := r.host.ReadResource(t.Context(), host.Read{Server: "s", URI: "note:///one"})
+	if err != nil || !strings.Contains(string(res.Raw), "the content of note:///one") {
+		t.Fatalf("%+v, %v", res, err)
 	}
 	e := r.has("s", "resource.observed", 1)[0]
 	hash, _ := field(t, e, "sha256").(string)
-	if e.Header.Method != amp.MethodResource || field(t, e, "uri") != "note:///one" || field(t, e, "size") != float64(len(raw)) || len(hash) != 64 {
+	if e.Header.Method != amp.MethodResource || field(t, e, "uri") != "note:///one" || field(t, e, "size") != float64(len(res.Raw)) || len(hash) != 64 {
 		t.Errorf("the event is %+v %s", e.Header, e.Payload.Data)
 	}
-	if _, err := r.host.ReadResource(t.Context(), "nobody", "note:///one"); err == nil {
+	if _, err := r.host.ReadResource(t.Context(), host.Read{Server: "nobody", URI: "note:///one"}); err == nil {
 		t.Error("a server that is not there was read")
 	}
 	r.has("s", "resource.observed", 1)
