@@ -8,8 +8,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/aurorabot-dev/platform/mcpkit/client/internal/jsonline"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
+	"github.com/aurorabot-dev/platform/mcpkit/internal/jsonline"
 	"github.com/aurorabot-dev/platform/mcpkit/signal"
 )
 

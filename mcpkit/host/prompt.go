@@ -68,7 +68,8 @@ type PromptSource struct {
 // mcp.prompt.failed. Its errors are *fault.Errors.
 func (h *Host) GetPrompt(ctx context.Context, x Expand) (*Prompt, error) {
 	l := h.beginRead(ctx, x.ID, x.Server, known(x.Trace))
-	seen := signal.Prompt{CallID: l.id, Prompt: x.Prompt, Entrance: x.Entrance, Arguments: x.Arguments}
+	seen := signal.Prompt{CallID: l.id, Prompt: x.Prompt, Entrance: x.Entrance}
+	seen.Arguments, _ = json.Marshal(x.Arguments) // strings always marshal
 	record := func(kind signal.Kind, verb string) { l.emit(kind, "prompt "+x.Prompt+" "+verb, &seen) }
 	fail := func(err error) (*Prompt, error) {
 		f := fault.From(err)

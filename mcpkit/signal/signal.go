@@ -181,16 +181,44 @@ type Resource struct {
 
 // Prompt is the data of the kinds of a prompt's expansion. The messages are not in it.
 type Prompt struct {
-	CallID    string            `json:"call_id"`
-	Prompt    string            `json:"prompt"`
-	Entrance  string            `json:"entrance,omitempty"`
-	Arguments map[string]string `json:"arguments,omitempty"`
-	Messages  int               `json:"messages,omitempty"`
-	Size      int64             `json:"size,omitempty"` // of the result, bytes
-	SHA256    string            `json:"sha256,omitempty"`
-	Flags     []string          `json:"flags,omitempty"`
-	ErrorCode string            `json:"error_code,omitempty"`
-	Reason    string            `json:"reason,omitempty"`
+	CallID    string          `json:"call_id"`
+	Prompt    string          `json:"prompt"`
+	Entrance  string          `json:"entrance,omitempty"`
+	Arguments json.RawMessage `json:"arguments,omitempty"` // an object of strings
+	Messages  int             `json:"messages,omitempty"`
+	Size      int64           `json:"size,omitempty"` // of the result, bytes
+	SHA256    string          `json:"sha256,omitempty"`
+	Flags     []string        `json:"flags,omitempty"`
+	ErrorCode string          `json:"error_code,omitempty"`
+	Reason    string          `json:"reason,omitempty"`
+}
+
+// Input is the data of InputRequired and InputResolved: what a server wants to
+// know in the middle of a call, and what became of the question.
+type Input struct {
+	CallID    string     `json:"call_id"`
+	Server    string     `json:"server"`
+	Subject   string     `json:"subject"` // canonical name of the tool, URI of the resource, or name of the prompt
+	Entrance  string     `json:"entrance,omitempty"`
+	Round     int        `json:"round"` // from 1
+	Questions []Question `json:"questions,omitempty"`
+	ExpiresAt string     `json:"expires_at,omitempty"` // RFC 3339
+	Decision  string     `json:"decision,omitempty"`   // once resolved: answered, expired, cancelled or refused
+	Actor     string     `json:"actor,omitempty"`
+	Reason    string     `json:"reason,omitempty"`
+}
+
+// Question is one thing that a server wants to know. Its words are the server's:
+// data, never orders.
+type Question struct {
+	ID      string          `json:"id"`   // what the answer is given for
+	Kind    string          `json:"kind"` // form, url or sampling
+	Message string          `json:"message,omitempty"`
+	Schema  json.RawMessage `json:"schema,omitempty"`  // of a form's answer: an object of flat fields
+	URL     string          `json:"url,omitempty"`     // that a person would open; nothing opens it unasked
+	Host    string          `json:"host,omitempty"`    // of that URL, as DNS has it
+	Warning string          `json:"warning,omitempty"` // what is odd about it
+	Params  json.RawMessage `json:"params,omitempty"`  // of sampling, as the server sent them
 }
 
 // Trace says which of its caller's traces something belongs to (W3C Trace Context
