@@ -277,9 +277,11 @@ func (c *cli) inboxFollow() *cobra.Command {
 				return err
 			}
 			if c.json {
-				if err := json.NewEncoder(c.out).Encode(asEvent(it)); err != nil {
+				line, err := json.Marshal(asEvent(it))
+				if err != nil {
 					return err
 				}
+				c.out.Printf("%s\n", inertJSON(line))
 				continue
 			}
 			c.mailLine(it)
