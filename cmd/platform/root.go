@@ -75,7 +75,7 @@ Start it with "platform run"; the other verbs talk to the running platform.`,
 		c.runCommand(), c.checkCommand(), c.serversCommand(), c.toolsCommand(), c.callCommand(),
 		c.askCommand(),
 		c.inboxCommand(), c.approvalsCommand(), c.policyCommand(), c.catalogCommand(), c.logsCommand(),
-		c.metricsCommand(), c.schemaCommand(), c.versionCommand(),
+		c.importCommand(), c.metricsCommand(), c.schemaCommand(), c.versionCommand(),
 	)
 	return root
 }

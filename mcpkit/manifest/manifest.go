@@ -25,6 +25,7 @@
 package manifest
 
 import (
+	"iter"
 	"maps"
 	"net/url"
 	"path/filepath"
@@ -69,6 +70,11 @@ type Manifest struct {
 	Line     int      `json:"-"`
 	Dir      string   `json:"-"`
 	Warnings []*Fault `json:"-"`
+
+	// Project is the folder for which another host has the server, Foreign what
+	// only that host understands of its entry; both of Convert alone.
+	Project string         `json:"-"`
+	Foreign map[string]any `json:"-"`
 
 	level   level
 	foreign bool // from an mcpServers file
@@ -207,37 +213,78 @@ func (m *Manifest) resolve(path string) string {
 // distinct; redact.New leaves out what is too short to be removed.
 func (m *Manifest) SecretValues() []string {
 	set := map[string]bool{}
-	for _, values := range []map[string]string{m.MCP.Env, m.MCP.Headers} {
-		for name, value := range values {
-			if slices.Contains(m.MCP.Secrets, name) || soundsSecret(name) && !plainValue(value) {
-				set[value] = true
-				// "Bearer abc": the server logs the second word alone.
-				if _, token, ok := strings.Cut(value, " "); ok {
-					set[strings.TrimSpace(token)] = true
-				}
-			}
-		}
-	}
-	argv := append(slices.Clone([]string(m.MCP.Command)), m.MCP.Args...)
-	for i, arg := range argv {
-		name, value, inline := strings.Cut(strings.TrimLeft(arg, "-"), "=")
-		if !strings.HasPrefix(arg, "-") || !soundsSecret(name) {
-			continue
-		}
-		if !inline && i+1 < len(argv) {
-			value = argv[i+1]
-		}
-		if !strings.HasPrefix(value, "-") && !plainValue(value) {
-			set[value] = true
-		}
-	}
-	if u, err := url.Parse(m.MCP.URL); err == nil && u.User != nil {
-		if p, ok := u.User.Password(); ok {
-			set[p] = true
+	for _, value := range m.secrets() {
+		set[value] = true
+		// "Bearer abc": the server logs the second word alone.
+		if _, token, ok := strings.Cut(value, " "); ok {
+			set[strings.TrimSpace(token)] = true
 		}
 	}
 	delete(set, "")
 	return slices.Sorted(maps.Keys(set))
+}
+
+// LiteralSecrets are the names of the secrets whose values stand in the manifest
+// itself instead of in variables. It is for manifests of Convert.
+func (m *Manifest) LiteralSecrets() []string {
+	var names []string
+	for name, value := range m.secrets() {
+		if value != "" && !strings.Contains(value, "${") {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// Variables are the names of the variables without a default in all values, as
+// Convert writes them, sorted.
+func (m *Manifest) Variables() []string {
+	c := &m.MCP
+	values := slices.Concat([]string(c.Command), c.Args, []string{c.Cwd, c.URL}, slices.Collect(maps.Values(c.Env)), slices.Collect(maps.Values(c.Headers)))
+	var names []string
+	for _, v := range values {
+		parts, _ := segments(v, false) // what cannot be read is a fault elsewhere
+		for _, p := range parts {
+			if p.name != "" && !p.defaults && p.name != DirVariable {
+				names = append(names, p.name)
+			}
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// secrets are the names of what is secret, and the values.
+func (m *Manifest) secrets() iter.Seq2[string, string] {
+	return func(yield func(name, value string) bool) {
+		for _, values := range []map[string]string{m.MCP.Env, m.MCP.Headers} {
+			for name, value := range values {
+				if (slices.Contains(m.MCP.Secrets, name) || soundsSecret(name) && !plainValue(value)) && !yield(name, value) {
+					return
+				}
+			}
+		}
+		argv := append(slices.Clone([]string(m.MCP.Command)), m.MCP.Args...)
+		for i, arg := range argv {
+			flag, value, inline := strings.Cut(arg, "=")
+			name := strings.TrimLeft(flag, "-")
+			if !strings.HasPrefix(arg, "-") || !soundsSecret(name) {
+				continue
+			}
+			if !inline && i+1 < len(argv) {
+				value = argv[i+1]
+			}
+			if !strings.HasPrefix(value, "-") && !plainValue(value) && !yield(flag, value) {
+				return
+			}
+		}
+		if u, err := url.Parse(m.MCP.URL); err == nil && u.User != nil {
+			if p, ok := u.User.Password(); ok {
+				yield("url", p)
+			}
+		}
+	}
 }
 
 // soundsSecret reports whether a variable or header with this name holds a secret.

@@ -9,9 +9,12 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
+// foreignKey is the key under which a manifest keeps what is Foreign.
+const foreignKey = "x-imported"
+
 // Marshal writes m as a manifest.yaml for people to keep: in the order of the
-// documentation, without what is as in [Default], and with its warnings as
-// comments. Strings are written as they are, variables included, so it is meant
+// documentation, without what is as in [Default], with what is Foreign under the
+// key x-imported, and with its warnings as comments. Strings are written as they are, variables included, so it is meant
 // for manifests of [Convert] and of one's own making; what Parse returns has its
 // variables already replaced.
 func Marshal(m *Manifest) []byte {
@@ -21,6 +24,14 @@ func Marshal(m *Manifest) []byte {
 		comment = append(comment, "# "+oneLine(strings.TrimPrefix(w.Key+": "+w.Message, ": ")))
 	}
 	root.HeadComment = strings.Join(comment, "\n")
+	if len(m.Foreign) > 0 {
+		key, value := &yaml.Node{}, &yaml.Node{}
+		key.SetString(foreignKey)
+		if err := value.Encode(m.Foreign); err != nil {
+			panic("manifest: encoding: " + err.Error()) // what was decoded encodes
+		}
+		root.Content = append(root.Content, key, value)
+	}
 	var b bytes.Buffer
 	enc := yaml.NewEncoder(&b)
 	enc.SetIndent(2)

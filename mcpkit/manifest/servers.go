@@ -2,8 +2,10 @@ package manifest
 
 import (
 	"fmt"
+	"iter"
 	"maps"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -45,7 +47,9 @@ type foreignOptions struct {
 }
 
 // Convert reads an mcpServers file and returns its servers as manifests with
-// their variables kept, fit for [Marshal]. Faulty entries are left out and
+// their variables kept, and what only its own host understands as Foreign, fit
+// for [Marshal]. Those that the file holds for single projects are among them,
+// with Project. Faulty entries are left out and
 // reported in the error, which joins every *Fault.
 func Convert(file string, data []byte) ([]*Manifest, error) {
 	dir, err := filepath.Abs(filepath.Dir(file))
@@ -55,6 +59,11 @@ func Convert(file string, data []byte) ([]*Manifest, error) {
 	all, faults := parseServers(file, dir, data, foreignOptions{keep: true})
 	good := slices.DeleteFunc(all, func(m *Manifest) bool { return m.faulty })
 	for _, m := range good {
+		for _, w := range m.Warnings {
+			if w.Message == strict.UnknownKey {
+				w.Message = "unknown key, kept under " + foreignKey
+			}
+		}
 		if m.MCP.Transport != Stdio {
 			continue
 		}
@@ -98,69 +107,125 @@ func parseServers(file, dir string, data []byte, o foreignOptions) ([]*Manifest,
 	if doc.Root == nil {
 		return nil, doc.Faults
 	}
-	path, list := findServers(doc.Root)
-	if list == nil {
+	lists := findServers(doc.Root, o.keep)
+	if lists == nil {
 		return nil, nil
 	}
-	if list.Kind != yaml.MappingNode {
-		doc.FaultAt(path, "", "want an object with one entry for each server")
-		return nil, doc.Faults
-	}
 	var all []*Manifest
-	seen := map[string]bool{}
-	for i := 0; i+1 < len(list.Content); i += 2 {
-		name := list.Content[i].Value
-		key := path + "." + name
-		if seen[name] {
-			doc.FaultNode(list.Content[i], key, "", "two servers of this name; the first is kept")
-			continue
+	for _, list := range lists {
+		if list.project != "" {
+			dir = list.project
 		}
-		seen[name] = true
-		before, warned := doc.Count, len(doc.Warnings)
-		var s server
-		doc.DecodeNode(list.Content[i+1], key, &s)
-		m := s.manifest(name, o.keep, func(k, hint, format string, args ...any) {
-			if !doc.Faulty(key+k) && (k != "" || !doc.Faulty(key+".command", key+".url")) {
-				doc.FaultAt(key+k, hint, format, args...)
-			}
-		})
-		m.Path, m.Dir, m.Line = file, dir, list.Content[i].Line
-		m.faulty = doc.Count > before
-		m.Warnings = slices.Clone(doc.Warnings[warned:])
-		m.warnOdd(list.Content[i], key)
-		all = append(all, m)
+		all = append(all, list.servers(doc, file, dir, o)...)
 	}
 	doc.Sort()
 	return all, doc.Faults
 }
 
-// findServers is the node that holds the servers, and its path; nil where the
-// file has none.
-func findServers(root *yaml.Node) (string, *yaml.Node) {
-	get := func(n *yaml.Node, key string) *yaml.Node {
+// serverList is a place in a file that holds servers.
+type serverList struct {
+	path    string // of keys
+	node    *yaml.Node
+	project string // the folder that these are for; empty where they are for the file's own
+}
+
+// servers reads the entries of a list.
+func (l serverList) servers(doc *strict.Document, file, dir string, o foreignOptions) (all []*Manifest) {
+	if l.node.Kind != yaml.MappingNode {
+		doc.FaultAt(l.path, "", "want an object with one entry for each server")
+		return nil
+	}
+	seen := map[string]bool{}
+	for name, entry := range members(l.node) {
+		key := l.path + "." + name.Value
+		if seen[name.Value] {
+			doc.FaultNode(name, key, "", "two servers of this name; the first is kept")
+			continue
+		}
+		seen[name.Value] = true
+		before, warned := doc.Count, len(doc.Warnings)
+		var s server
+		doc.DecodeNode(entry, key, &s)
+		m := s.manifest(name.Value, o.keep, func(k, hint, format string, args ...any) {
+			if !doc.Faulty(key+k) && (k != "" || !doc.Faulty(key+".command", key+".url")) {
+				doc.FaultAt(key+k, hint, format, args...)
+			}
+		})
+		m.Path, m.Dir, m.Line, m.Project = file, dir, name.Line, l.project
+		m.faulty = doc.Count > before
+		m.Warnings = slices.Clone(doc.Warnings[warned:])
+		m.warnOdd(name, key)
+		if o.keep {
+			m.foreignKeys(entry)
+		}
+		all = append(all, m)
+	}
+	return all
+}
+
+// foreignKeys keeps what only the other host understands.
+func (m *Manifest) foreignKeys(entry *yaml.Node) {
+	known := reflect.TypeFor[server]()
+	for key, value := range members(entry) {
+		ours := slices.ContainsFunc(reflect.VisibleFields(known), func(f reflect.StructField) bool {
+			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+			return name == key.Value
+		})
+		var v any
+		if ours || value.Decode(&v) != nil {
+			continue
+		}
+		if m.Foreign == nil {
+			m.Foreign = make(map[string]any)
+		}
+		m.Foreign[key.Value] = v
+	}
+}
+
+// members are the keys of a mapping and their values, in order.
+func members(n *yaml.Node) iter.Seq2[*yaml.Node, *yaml.Node] {
+	return func(yield func(key, value *yaml.Node) bool) {
 		if n == nil || n.Kind != yaml.MappingNode {
-			return nil
+			return
 		}
 		for i := 0; i+1 < len(n.Content); i += 2 {
-			if n.Content[i].Value == key {
-				return n.Content[i+1]
+			if !yield(n.Content[i], n.Content[i+1]) {
+				return
+			}
+		}
+	}
+}
+
+// findServers are the places of a file that hold servers, none where it has
+// none: one for the file as a whole, and if wanted those that Claude Code keeps
+// for single projects.
+func findServers(root *yaml.Node, projects bool) (lists []serverList) {
+	get := func(n *yaml.Node, name string) *yaml.Node {
+		for key, value := range members(n) {
+			if key.Value == name && value.ShortTag() != "!!null" {
+				return value
 			}
 		}
 		return nil
 	}
 	mcp := get(root, "mcp")
-	for _, at := range []struct {
-		path string
-		node *yaml.Node
-	}{
-		{"mcpServers", get(root, "mcpServers")}, {"servers", get(root, "servers")},
-		{"mcp.mcpServers", get(mcp, "mcpServers")}, {"mcp.servers", get(mcp, "servers")},
+	for _, at := range []serverList{
+		{path: "mcpServers", node: get(root, "mcpServers")}, {path: "servers", node: get(root, "servers")},
+		{path: "mcp.mcpServers", node: get(mcp, "mcpServers")}, {path: "mcp.servers", node: get(mcp, "servers")},
 	} {
-		if at.node != nil && at.node.ShortTag() != "!!null" {
-			return at.path, at.node
+		if at.node != nil {
+			lists = append(lists, at)
+			break
 		}
 	}
-	return "", nil
+	if projects {
+		for dir, project := range members(get(root, "projects")) {
+			if node := get(project, "mcpServers"); node != nil && filepath.IsAbs(dir.Value) {
+				lists = append(lists, serverList{"projects." + dir.Value + ".mcpServers", node, dir.Value})
+			}
+		}
+	}
+	return lists
 }
 
 // manifest turns the entry into a manifest. Keys given to fault begin with a dot.

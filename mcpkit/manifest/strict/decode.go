@@ -135,7 +135,7 @@ func (d *Document) structure(n *yaml.Node, key string, v reflect.Value, depth in
 			d.value(val, path, v.FieldByIndex(f.index), depth+1)
 		case strings.HasPrefix(k.Value, "x-"):
 		case d.opts.Loose:
-			d.warnNode(k, path, "unknown key, ignored")
+			d.warnNode(k, path, UnknownKey)
 		default:
 			if len(d.Faults) > MaxFaults { // not shown: not worth a thought
 				d.Count++

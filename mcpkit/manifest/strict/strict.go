@@ -85,6 +85,9 @@ type Options struct {
 	Loose bool
 }
 
+// UnknownKey is the warning of a loose document about a key it does not know.
+const UnknownKey = "unknown key, ignored"
+
 // Document is a parsed file. Decode fills Faults and Warnings.
 type Document struct {
 	File     string

@@ -1,0 +1,230 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/aurorabot-dev/platform/cmd/platform/internal/console"
+	"github.com/aurorabot-dev/platform/cmd/platform/internal/daemon"
+	"github.com/aurorabot-dev/platform/mcpkit/manifest"
+	"github.com/aurorabot-dev/platform/mcpkit/manifest/hostfile"
+)
+
+// imported is what --json prints of one server.
+type imported struct {
+	Package  string   `json:"package"`
+	Name     string   `json:"name"`
+	From     string   `json:"from"` // FILE:LINE
+	File     string   `json:"file"` // of its manifest
+	State    string   `json:"state"`
+	Unset    []string `json:"unset,omitempty"`
+	Kept     []string `json:"kept,omitempty"`
+	Literal  []string `json:"literal_secrets,omitempty"`
+	Replaces []string `json:"replaces,omitempty"`
+	Warnings []string `json:"warnings,omitempty"`
+}
+
+// States of an imported server.
+const (
+	written = "written"
+	planned = "planned" // by --dry-run
+	exists  = "exists"
+)
+
+func (c *cli) importCommand() *cobra.Command {
+	var to, config string
+	var only []string
+	var dry, force bool
+	cmd := c.jsonFlag(&cobra.Command{
+		Use:   "import [FILE...]",
+		Short: "Turn the servers of another MCP host into manifests",
+		Long: `Turn the servers of mcpServers files into manifests, one file each. The files are
+those of Claude Desktop and Code, VS Code ("servers"), Cursor, Windsurf, Gemini CLI
+and others; they are never changed. Without FILE the files that such hosts have on
+this machine are listed.
+
+Variables stay variables: ${env:X} becomes ${X}, ${input:some-id} of VS Code becomes
+${SOME_ID}. Keys that only the other host understands are kept under x-imported.
+Where several files have a server of the same name, the first file named counts.
+
+A manifest that exists is left alone, unless --force is given. The exit code is 3 when
+an entry could not be taken over or a manifest exists.`,
+		Example: `  platform import .mcp.json
+  platform import ~/.config/Claude/claude_desktop_config.json --server github --dry-run`,
+		RunE: func(cmd *cobra.Command, files []string) error {
+			if len(files) == 0 {
+				return c.listHosts()
+			}
+			o := daemon.Defaults()
+			if to == "" {
+				if err := c.settings(cmd, &o, config, nil); err != nil {
+					return err
+				}
+				if to = "manifests"; len(o.Manifests) > 0 {
+					to = o.Manifests[0]
+				}
+			}
+			dir, err := os.Getwd()
+			if err != nil {
+				return err
+			}
+			plan := hostfile.Read(files, hostfile.Options{Dir: dir, Lookup: os.LookupEnv})
+			for _, name := range only {
+				if !slices.ContainsFunc(plan.Servers, named(name)) {
+					return &hinted{fmt.Errorf("there is no server %q in the files", name), "platform import " + strings.Join(quoteArgs(files), " ") + " --dry-run shows what there is"}
+				}
+			}
+			return c.importServers(plan, to, only, dry, force)
+		},
+	})
+	cmd.Flags().StringVar(&to, "to", "", `folder for the manifests (default the first of platform.yaml, else "manifests")`)
+	cmd.Flags().StringVar(&config, "config", "", "configuration file (default platform.yaml, if there is one)")
+	cmd.Flags().StringArrayVar(&only, "server", nil, "import only this server; may be repeated")
+	cmd.Flags().BoolVar(&dry, "dry-run", false, "show the manifests, write nothing")
+	cmd.Flags().BoolVar(&force, "force", false, "replace manifests that exist")
+	return cmd
+}
+
+func named(name string) func(*hostfile.Server) bool {
+	return func(s *hostfile.Server) bool { return s.Name == name || s.Package == name }
+}
+
+func (c *cli) importServers(plan *hostfile.Plan, to string, only []string, dry, force bool) error {
+	var all []imported
+	complete := len(plan.Faults) == 0
+	for _, s := range plan.Servers {
+		if len(only) > 0 && !slices.ContainsFunc(only, func(name string) bool { return named(name)(s) }) {
+			continue
+		}
+		v := imported{
+			Package: s.Package, Name: s.Name, From: fmt.Sprintf("%s:%d", s.Path, s.Line), File: filepath.Join(to, s.File()), State: written,
+			Unset: s.Unset, Kept: s.Kept, Literal: s.Literal, Replaces: s.Replaces,
+		}
+		for _, w := range s.Warnings {
+			v.Warnings = append(v.Warnings, w.Error())
+		}
+		if dry {
+			v.State = planned
+		} else if err := s.Write(to, force); errors.Is(err, fs.ErrExist) {
+			v.State, complete = exists, false
+		} else if err != nil {
+			return fmt.Errorf("writing the manifest of %s: %w", s.Package, err)
+		}
+		if !c.json {
+			c.showImported(v, s.Text)
+		}
+		all = append(all, v)
+	}
+	if c.json {
+		faults := make([]string, len(plan.Faults))
+		for i, f := range plan.Faults {
+			faults[i] = f.Error()
+		}
+		err := c.printJSON(struct {
+			Servers []imported `json:"servers"`
+			Faults  []string   `json:"faults"`
+		}{append([]imported{}, all...), faults})
+		if err != nil {
+			return err
+		}
+	} else {
+		c.showImportFaults(plan.Faults)
+	}
+	if !complete {
+		return errFindings
+	}
+	return nil
+}
+
+func (c *cli) showImported(v imported, text []byte) {
+	mark, style := "ok", console.Green
+	if v.State == exists {
+		mark, style = "!!", console.Yellow
+	}
+	c.out.Printf("%s %s  %s\n", c.out.Paint(style, mark), c.out.Paint(console.Bold, v.Package), console.Safe(v.File))
+	row := func(label, format string, args ...any) {
+		c.out.Printf("   %-9s %s\n", label, console.Safe(fmt.Sprintf(format, args...)))
+	}
+	row("from", "%s", v.From)
+	switch v.State {
+	case exists:
+		row("problem", "the manifest exists and was left alone; --force replaces it")
+	case planned:
+		for line := range strings.Lines(string(text)) {
+			c.out.Printf("   | %s\n", console.Safe(strings.TrimRight(line, "\n")))
+		}
+	}
+	if len(v.Unset) > 0 {
+		row("set", "%s in the platform's environment before it starts", strings.Join(v.Unset, ", "))
+	}
+	if len(v.Literal) > 0 {
+		row("secret", "%s stands in the file as it is; a variable such as ${%s} is better", strings.Join(v.Literal, ", "), variableOf(v.Literal[0]))
+	}
+	if len(v.Kept) > 0 {
+		row("kept", "%s, which only the other host understands", strings.Join(v.Kept, ", "))
+	}
+	if len(v.Replaces) > 0 {
+		row("instead of", "%s", strings.Join(v.Replaces, ", "))
+	}
+}
+
+// variableOf is a name as environment variables are spelt.
+func variableOf(name string) string {
+	return strings.ToUpper(strings.ReplaceAll(strings.TrimLeft(name, "-"), "-", "_"))
+}
+
+func (c *cli) showImportFaults(faults []*manifest.Fault) {
+	for _, f := range faults {
+		c.out.Printf("%s %s\n", c.out.Paint(console.Red, "fault:"), console.Safe(f.Error()))
+	}
+}
+
+// foundHost is a file of another host that is on this machine.
+type foundHost struct {
+	hostfile.Place
+	Servers []string `json:"servers"`
+}
+
+// listHosts shows which files other hosts have here.
+func (c *cli) listHosts() error {
+	dir, err := os.Getwd()
+	if err != nil {
+		return err
+	}
+	// Without a home there are only the project's files.
+	home, _ := os.UserHomeDir()
+	config, _ := os.UserConfigDir()
+	found := []foundHost{}
+	for _, place := range hostfile.Places(dir, home, config) {
+		if _, err := os.Stat(place.Path); err != nil {
+			continue
+		}
+		f := foundHost{Place: place, Servers: []string{}}
+		for _, s := range hostfile.Read([]string{place.Path}, hostfile.Options{Dir: dir}).Servers {
+			f.Servers = append(f.Servers, s.Name)
+		}
+		if len(f.Servers) > 0 {
+			found = append(found, f)
+		}
+	}
+	if c.json {
+		return c.printJSON(map[string]any{"hosts": found})
+	}
+	if len(found) == 0 {
+		c.out.Printf("no other host has servers here; name a file: platform import FILE\n")
+		return nil
+	}
+	rows := make([][]console.Cell, len(found))
+	for i, f := range found {
+		rows[i] = []console.Cell{{Text: f.Host}, {Text: f.Level}, {Text: f.Path}, {Text: strings.Join(f.Servers, ", ")}}
+	}
+	c.out.Table([]string{"HOST", "LEVEL", "FILE", "SERVERS"}, rows)
+	return nil
+}
