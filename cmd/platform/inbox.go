@@ -277,11 +277,9 @@ func (c *cli) inboxFollow() *cobra.Command {
 				return err
 			}
 			if c.json {
-				line, err := json.Marshal(asEvent(it))
-				if err != nil {
+				if err := json.NewEncoder(c.out).Encode(asEvent(it)); err != nil {
 					return err
 				}
-				c.out.Printf("%s\n", inertJSON(line))
 				continue
 			}
 			c.mailLine(it)

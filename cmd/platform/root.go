@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,9 +8,6 @@ import (
 	"io"
 	"os"
 	"strings"
-	"unicode"
-	"unicode/utf16"
-	"unicode/utf8"
 
 	"github.com/hashicorp/go-multierror"
 	"github.com/spf13/cobra"
@@ -235,39 +231,12 @@ func (c *cli) jsonFlag(cmd *cobra.Command) *cobra.Command {
 
 // printJSON writes v as indented JSON on a terminal, else as one line.
 func (c *cli) printJSON(v any) error {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
+	enc := json.NewEncoder(c.out)
 	enc.SetEscapeHTML(false)
 	if c.out.Terminal() {
 		enc.SetIndent("", "  ")
 	}
-	if err := enc.Encode(v); err != nil {
-		return err
-	}
-	_, err := c.out.Write(inertJSON(b.Bytes()))
-	return err
-}
-
-// inertJSON is JSON that means the same and does nothing to a terminal: what is
-// not seen is escaped. Outside of strings JSON has no such characters.
-func inertJSON(b []byte) []byte {
-	odd := func(r rune) bool { return r >= 0x7f && (unicode.IsControl(r) || unicode.Is(unicode.Cf, r)) }
-	if bytes.IndexFunc(b, odd) < 0 {
-		return b
-	}
-	out := make([]byte, 0, len(b)+64)
-	for _, r := range string(b) {
-		switch {
-		case !odd(r):
-			out = utf8.AppendRune(out, r)
-		case r > 0xffff:
-			high, low := utf16.EncodeRune(r)
-			out = fmt.Appendf(out, `\u%04x\u%04x`, high, low)
-		default:
-			out = fmt.Appendf(out, `\u%04x`, r)
-		}
-	}
-	return out
+	return enc.Encode(v)
 }
 
 // dial is the client of the platform on the data folder.

@@ -15,7 +15,6 @@ import (
 
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/control"
 	"github.com/aurorabot-dev/platform/mcpkit/fakeserver"
-	"github.com/aurorabot-dev/platform/mcpkit/policy/approval"
 	"github.com/aurorabot-dev/platform/mcpkit/serverkit"
 )
 
@@ -28,10 +27,9 @@ func TestMain(m *testing.M) {
 			defer stop()
 			os.Exit(execute(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 		},
-		"platform-wait":   waitReady,
-		"approve-first":   approveFirst,
-		"revoke-standing": revokeStanding,
-		"with-model":      withModel,
+		"platform-wait": waitReady,
+		"approve-first": approveFirst,
+		"with-model":    withModel,
 	})
 }
 
@@ -62,44 +60,22 @@ func waitReady() {
 	os.Exit(1)
 }
 
-// approveFirst approves what waits first on DATA's platform, once or for SCOPE.
+// approveFirst approves what waits first on DATA's platform.
 func approveFirst() {
 	client, err := control.Dial(os.Args[1])
 	if err != nil {
 		panic(err)
-	}
-	scope := approval.Once
-	if len(os.Args) > 2 {
-		scope = approval.Scope(os.Args[2])
 	}
 	list, err := client.Approvals(context.Background(), "pending")
 	if err == nil && len(list) == 0 {
 		err = errors.New("nothing waits")
 	}
 	if err == nil {
-		_, err = client.Approve(context.Background(), list[0].ID, control.Answer{Scope: scope, Actor: "script"})
+		_, err = client.Approve(context.Background(), list[0].ID, control.Answer{Scope: "once", Actor: "script"})
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
-	}
-}
-
-// revokeStanding revokes all approvals that stand, by the verb.
-func revokeStanding() {
-	client, err := control.Dial(os.Args[1])
-	if err != nil {
-		panic(err)
-	}
-	list, err := client.Approvals(context.Background(), "approved")
-	if err != nil || len(list) == 0 {
-		fmt.Fprintln(os.Stderr, "nothing stands:", err)
-		os.Exit(1)
-	}
-	for _, a := range list {
-		if code := execute(context.Background(), []string{"approvals", "revoke", a.ID, "--data", os.Args[1]}, os.Stdin, os.Stdout, os.Stderr); code != exitDone {
-			os.Exit(code)
-		}
 	}
 }
 

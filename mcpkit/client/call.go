@@ -27,6 +27,9 @@ type CallRequest struct {
 	// input (2026-07-28, multi round-trip requests).
 	InputResponses, RequestState json.RawMessage
 
+	// Capabilities is as in With.
+	Capabilities json.RawMessage
+
 	// OnProgress gets the params of notifications/progress, the latest only
 	// where it is slower than they come. It is called by the goroutine of Call,
 	// so never after Call has returned.
@@ -91,7 +94,7 @@ func (s *Session) call(ctx context.Context, r CallRequest) (json.RawMessage, *fa
 	}
 	b := append(make([]byte, 0, 64+len(r.Tool)+len(args)), `"name":`...)
 	b = append(append(b, quote(r.Tool)...), args...)
-	w := With{Meta: r.Meta, InputResponses: r.InputResponses, RequestState: r.RequestState}
+	w := With{Meta: r.Meta, InputResponses: r.InputResponses, RequestState: r.RequestState, Capabilities: r.Capabilities}
 	if err := w.fill(&m, b); err != nil {
 		return nil, err
 	}

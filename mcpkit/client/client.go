@@ -108,6 +108,7 @@ type ServerConfig struct {
 	Roots    []*mcp.Root
 	Sampling func(context.Context, *mcp.CreateMessageRequest) (*mcp.CreateMessageResult, error)
 	Elicit   func(context.Context, *mcp.ElicitRequest) (*mcp.ElicitResult, error) // forms alone; URLs are refused
+	Relay    Relay                                                                // what it may ask of clients further away
 }
 
 func (c ServerConfig) withDefaults() (ServerConfig, error) {

@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
 	"github.com/aurorabot-dev/platform/mcpkit/internal/jsonline"
 )
@@ -19,6 +21,10 @@ type With struct {
 	// InputResponses and RequestState answer an earlier result that asked for
 	// input (2026-07-28, multi round-trip requests).
 	InputResponses, RequestState json.RawMessage
+	// Capabilities is the ClientCapabilities object of a client further away, for
+	// whom the request is made. Under the stateless protocol it stands in for the
+	// session's own, as far as [ServerConfig].Relay lets it.
+	Capabilities json.RawMessage
 	// Anew asks the server also where an earlier answer is still fresh.
 	Anew bool
 }
@@ -43,7 +49,53 @@ func (w With) fill(m *message, params []byte) *fault.Error {
 			return fault.New(fault.InvalidArguments, "_meta is no JSON object")
 		}
 	}
+	m.caps = w.Capabilities
 	return nil
+}
+
+// Relay says which capabilities of clients further away a server may use.
+type Relay struct{ Roots, Sampling, Elicitation bool }
+
+// capabilities is the member of _meta for a far client's capabilities.
+func (r Relay) capabilities(far json.RawMessage) []byte {
+	b := append([]byte(nil), `"`+mcp.MetaKeyClientCapabilities+`":{`...)
+	begun := len(b)
+	jsonline.Members(far, func(name, value []byte) bool {
+		switch string(name) {
+		case "roots":
+			if !r.Roots {
+				return true
+			}
+		case "sampling":
+			if !r.Sampling {
+				return true
+			}
+		case "elicitation":
+			if !r.Elicitation {
+				return true
+			}
+		default: // nothing that is not understood is promised
+			return true
+		}
+		if len(b) > begun {
+			b = append(b, ',')
+		}
+		b = append(append(append(append(append(b, '"'), name...), '"'), ':'), oneLine(value)...)
+		return true
+	})
+	return append(b, '}')
+}
+
+// tripleFor is triple with a far client's capabilities.
+func (s *Session) tripleFor(far json.RawMessage) []byte {
+	own := s.triple()
+	if own == nil || far == nil {
+		return own
+	}
+	rest, _ := inner(append(append([]byte{'{'}, own...), '}'), func(name []byte) bool {
+		return string(name) == mcp.MetaKeyClientCapabilities
+	})
+	return append(append(rest, ','), s.cfg.Relay.capabilities(far)...)
 }
 
 // object is the member name with the object raw, led by a comma; {} stands in
@@ -85,14 +137,15 @@ func (s *Session) ReadResource(ctx context.Context, uri string, w With) (*Result
 	if !s.lists.offers(resources) {
 		return nil, s.notOffered(resources)
 	}
-	if !w.Anew && len(w.InputResponses) == 0 {
+	plain := len(w.InputResponses) == 0 && w.Capabilities == nil
+	if !w.Anew && plain {
 		if kept, ok := s.cache.get(methodRead + uri); ok {
 			return &Result{Raw: kept[0]}, nil
 		}
 	}
 	gen := s.cache.now()
 	res, err := s.get(ctx, methodRead, `"uri":`+quote(uri), w)
-	if err == nil && !res.NeedsInput() {
+	if err == nil && plain && !res.NeedsInput() {
 		s.cache.put(gen, methodRead+uri, []json.RawMessage{res.Raw}, s.fresh(res.Raw))
 	}
 	return res, err

@@ -132,6 +132,7 @@ type message struct {
 	method string
 	params []byte // members of params, without braces and without _meta
 	meta   []byte // members of _meta, without braces
+	caps   []byte // of a client further away, an object; may be nil
 
 	timeout    time.Duration // 0: the session's
 	forever    bool          // no deadline at all
@@ -231,7 +232,7 @@ var scratch = sync.Pool{New: func() any { b := make([]byte, 0, 1024); return &b 
 // send writes the request, and waits no longer than timeout for room.
 func (s *Session) send(ctx context.Context, m message, id int64, timeout time.Duration) error {
 	buf := scratch.Get().(*[]byte)
-	b := appendRequest((*buf)[:0], m, id, s.triple())
+	b := appendRequest((*buf)[:0], m, id, s.tripleFor(m.caps))
 	defer func() {
 		if cap(b) <= 64<<10 {
 			*buf = b

@@ -272,3 +272,18 @@ func TestStatelessRequestsSayWhatTheClientOffers(t *testing.T) {
 		t.Error(d)
 	}
 }
+
+func TestAStatelessRequestSaysWhatAFarClientOffersAsFarAsTheServerMayUseIt(t *testing.T) {
+	k, m := newKit(t), newMemory()
+	m.results["server/discover"] = `{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}}}`
+	s := k.connectMemory(t, m, client.ServerConfig{Relay: client.Relay{Elicitation: true}})
+	if _, err := s.Call(deadline(t), client.CallRequest{Tool: "echo", Capabilities: []byte(`{"elicitation": {"url":{}},"sampling":{},"unheard":{"of":1}}`)}); err != nil {
+		t.Fatal(err)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	last := m.sent[len(m.sent)-1]
+	if strings.Count(last, "clientCapabilities") != 1 || !strings.Contains(last, `"io.modelcontextprotocol/clientCapabilities":{"elicitation":{"url":{}}}`) {
+		t.Errorf("sent %s", last)
+	}
+}

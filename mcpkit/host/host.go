@@ -91,6 +91,8 @@ type Call struct {
 	IdempotencyKey string
 	// Approval is the handle of an earlier question about the same call.
 	Approval string
+	// Far, if set, is the client that answers what the server asks meanwhile.
+	Far *Far
 	// Wait makes a call that a person is asked about wait for the answer. Without
 	// it the call ends with fault.ApprovalRequired and the question's handle.
 	Wait bool
@@ -270,9 +272,11 @@ func (h *Host) Call(ctx context.Context, c Call) (*Result, error) {
 	}
 
 	line.started()
+	with := c.Far.with(client.With{})
 	result, err := h.o.Client.Call(ctx, client.CallRequest{
 		Server: tool.Source.Server, Tool: tool.Source.OriginalName,
 		Arguments: args, CallID: line.id, Timeout: c.Timeout, OnProgress: c.Progress,
+		Capabilities: with.Capabilities, InputResponses: with.InputResponses, RequestState: with.RequestState,
 	})
 	var seen answer
 	if err == nil {

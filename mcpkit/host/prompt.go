@@ -26,6 +26,8 @@ type Expand struct {
 	Entrance string
 	// Trace is the caller's, for the server and the record.
 	Trace signal.Trace
+	// Far, if set, is the client that answers what the server asks before it answers.
+	Far *Far
 }
 
 // Prompt is an expanded prompt.
@@ -88,17 +90,19 @@ func (h *Host) GetPrompt(ctx context.Context, x Expand) (*Prompt, error) {
 	if err := checkPrompt(ctx, session, x); err != nil {
 		return fail(err)
 	}
-	result, err := session.GetPrompt(ctx, x.Prompt, x.Arguments, client.With{Meta: meta(l.trace)})
+	result, err := session.GetPrompt(ctx, x.Prompt, x.Arguments, x.Far.with(client.With{Meta: meta(l.trace)}))
 	if err == nil {
-		err = l.take("the prompt", result)
+		err = l.take("the prompt", result, x.Far)
 	}
 	if err != nil {
 		return fail(err)
 	}
 	p := &Prompt{CallID: l.id, Server: l.server, Prompt: x.Prompt}
 	p.Raw, p.Flags = l.clean(result.Raw)
-	if err := p.read(); err != nil {
-		return fail(err)
+	if !result.NeedsInput() {
+		if err := p.read(); err != nil {
+			return fail(err)
+		}
 	}
 	p.SHA256 = hash(p.Raw)
 	seen.Messages, seen.Size, seen.SHA256, seen.Flags = len(p.Messages), int64(len(p.Raw)), p.SHA256, p.Flags

@@ -25,6 +25,8 @@ type Read struct {
 	Entrance string
 	// Trace is the caller's, for the server and the record.
 	Trace signal.Trace
+	// Far, if set, is the client that answers what the server asks before it answers.
+	Far *Far
 	// Anew asks the server also where an earlier answer is still fresh.
 	Anew bool
 }
@@ -64,9 +66,9 @@ func (h *Host) ReadResource(ctx context.Context, r Read) (*Resource, error) {
 	if err := l.permit(); err != nil {
 		return fail(err)
 	}
-	result, err := session.ReadResource(ctx, r.URI, client.With{Meta: meta(l.trace), Anew: r.Anew})
+	result, err := session.ReadResource(ctx, r.URI, r.Far.with(client.With{Meta: meta(l.trace), Anew: r.Anew}))
 	if err == nil {
-		err = l.take("the resource", result)
+		err = l.take("the resource", result, r.Far)
 	}
 	if err != nil {
 		return fail(err)
@@ -157,14 +159,14 @@ func (l *readLine) permit() error {
 const defaultMaxRead = 16 << 20
 
 // take checks the size of a result and takes it from the budget.
-func (l *readLine) take(what string, r *client.Result) error {
+func (l *readLine) take(what string, r *client.Result, far *Far) error {
 	if l.h.o.Gate != nil {
 		l.h.o.Gate.Spend(l.server, l.id, len(r.Raw))
 	}
 	if int64(len(r.Raw)) > l.max {
 		return fault.New(fault.ResultTooLarge, "%s has %d bytes; the policy's limit is %d", what, len(r.Raw), l.max)
 	}
-	if r.NeedsInput() {
+	if r.NeedsInput() && far == nil {
 		return fault.New(fault.InputRequired, "server %s asks for input before it gives %s", l.server, what)
 	}
 	return nil

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
-	"github.com/aurorabot-dev/platform/mcpkit/policy/review"
 )
 
 // Codes of the API beyond those of package fault.
@@ -59,7 +58,7 @@ func status(f *fault.Error) int {
 		return http.StatusBadRequest
 	case fault.Denied, fault.ApprovalRequired:
 		return http.StatusForbidden
-	case fault.Cancelled, fault.DuplicateCall, ApprovalDecided, review.CatalogChanged:
+	case fault.Cancelled, fault.DuplicateCall, ApprovalDecided:
 		return http.StatusConflict
 	case fault.Timeout:
 		return http.StatusGatewayTimeout

@@ -176,5 +176,6 @@ func makeSpec(m *manifest.Manifest, appData string) serverkit.Spec {
 func serverConfig(m *manifest.Manifest) client.ServerConfig {
 	return client.ServerConfig{
 		CallTimeout: m.MCP.CallTimeout.Duration, MaxCallTime: m.MCP.MaxCallTime.Duration, MaxLine: int(m.MCP.MaxLine),
+		Relay: client.Relay{Roots: m.MCP.Roots, Sampling: m.MCP.Sampling, Elicitation: m.MCP.Elicitation},
 	}
 }
