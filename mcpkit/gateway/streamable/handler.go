@@ -1,0 +1,316 @@
+// Package streamable serves a gateway over Streamable HTTP: both eras of the
+// protocol on one address, told apart by the MCP-Protocol-Version header.
+//
+//	h := streamable.New(streamable.Options{Gateway: g, Open: &gateway.View{Approve: true}})
+//	defer h.Close()
+//	http.ListenAndServe("127.0.0.1:8808", h)
+//
+// The platform is at /mcp, and one server under its own names at /mcp/SERVER.
+//
+// A request is answered with JSON where nothing is to be said before the answer,
+// else with a stream of events. Streams are not resumed: who loses one has lost
+// what was on it. A session (2025-03-26 to 2025-11-25) belongs to the token that
+// opened it, ends by DELETE or when it is idle, and its calls outlive the
+// connections they came on; a request of 2026-07-28 ends with its connection.
+//
+// Pages in browsers are kept out: the Host of a request must be this machine's
+// own, or one that the options name, and an Origin must be the same place.
+package streamable
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"mime"
+	"net/http"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/aurorabot-dev/platform/mcpkit/gateway"
+)
+
+// Path is where the platform is.
+const Path = "/mcp"
+
+// Options say how a Handler works. Gateway is required, and Open or Tokens.
+type Options struct {
+	Gateway *gateway.Gateway
+	Logger  *slog.Logger // nil discards
+	// Open is what clients see that bring no token. nil lets none in.
+	Open *gateway.View
+	// Tokens finds the view of a token, or nil. nil takes no tokens.
+	Tokens func(token string) *gateway.View
+	// Hosts are names beside loopback's that a request's Host may have, without port.
+	Hosts []string
+	// Origins are web origins, such as https://app.example, whose pages may use the
+	// gateway beside those of its own address.
+	Origins []string
+	Limits  Limits
+}
+
+// Limits bound what clients cost. Zero is the default.
+type Limits struct {
+	Body     int64         // bytes of a request; 16 MiB
+	Sessions int           // 1000
+	Idle     time.Duration // of a session without request and stream, before it ends; 30 min
+	Stall    time.Duration // for a body to come, and for an event to be taken; 30 s
+	Alive    time.Duration // of silence on a stream before a sign of life; 15 s
+}
+
+func (l Limits) withDefaults() Limits {
+	return Limits{
+		cmp.Or(l.Body, 16<<20), cmp.Or(l.Sessions, 1000), cmp.Or(l.Idle, 30*time.Minute),
+		cmp.Or(l.Stall, 30*time.Second), cmp.Or(l.Alive, 15*time.Second),
+	}
+}
+
+// Handler serves clients. It is an http.Handler, safe for concurrent use.
+type Handler struct {
+	o    Options
+	ctx  context.Context // ends with Close
+	stop context.CancelFunc
+	work sync.WaitGroup // requests
+
+	mu       sync.Mutex
+	closed   bool
+	sessions map[string]*session
+}
+
+// New makes a Handler.
+func New(o Options) *Handler {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	o.Limits = o.Limits.withDefaults()
+	h := &Handler{o: o, sessions: map[string]*session{}}
+	h.ctx, h.stop = context.WithCancel(context.Background()) // ends in Close
+	return h
+}
+
+// Close ends all sessions and streams, and waits for the requests that are being
+// answered. Later ones are refused.
+func (h *Handler) Close() {
+	h.mu.Lock()
+	h.closed = true
+	open := h.sessions
+	h.sessions = map[string]*session{}
+	h.mu.Unlock()
+	h.stop()
+	for _, s := range open {
+		s.end()
+	}
+	h.work.Wait()
+}
+
+// begin counts a request in, unless the handler is closed.
+func (h *Handler) begin() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.closed {
+		h.work.Add(1)
+	}
+	return !h.closed
+}
+
+// ServeHTTP implements http.Handler.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if !h.begin() {
+		http.Error(w, "the gateway is closing", http.StatusServiceUnavailable)
+		return
+	}
+	defer h.work.Done()
+	view, refusal := h.admit(w, r)
+	if refusal != nil {
+		http.Error(w, refusal.why, refusal.status)
+		return
+	}
+	switch server, ok := strings.CutPrefix(r.URL.Path, Path+"/"); {
+	case ok && server != "":
+		if view = h.o.Gateway.Only(view, server); view == nil {
+			http.Error(w, "there is no server "+strconv.Quote(server), http.StatusNotFound)
+			return
+		}
+	case r.URL.Path != Path:
+		http.NotFound(w, r)
+		return
+	}
+	switch r.Method {
+	case http.MethodPost:
+		h.post(w, r, view)
+	case http.MethodGet:
+		h.get(w, r, view)
+	case http.MethodDelete:
+		h.delete(w, r, view)
+	default:
+		w.Header().Set("Allow", "POST, GET, DELETE")
+		http.Error(w, "use POST, GET or DELETE", http.StatusMethodNotAllowed)
+	}
+}
+
+// Headers of the protocol, in canonical form.
+const (
+	headerVersion = "Mcp-Protocol-Version"
+	headerSession = "Mcp-Session-Id"
+	headerMethod  = "Mcp-Method"
+	headerName    = "Mcp-Name"
+)
+
+const sessionless = "2026-07-28"
+
+// post takes one message (2025-11-25, basic/transports: sending messages).
+func (h *Handler) post(w http.ResponseWriter, r *http.Request, view *gateway.View) {
+	if t, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || t != "application/json" {
+		http.Error(w, "the Content-Type must be application/json", http.StatusUnsupportedMediaType)
+		return
+	}
+	body, status, err := h.body(w, r)
+	if err != nil {
+		http.Error(w, err.Error(), status)
+		return
+	}
+	version := r.Header.Get(headerVersion)
+	if len(body) > 0 && body[0] == '[' {
+		h.batch(w, r, view, body)
+		return
+	}
+	m, bad := gateway.Parse(body)
+	if bad == nil && version != "" {
+		if e := gateway.Unsupported(version); e != nil {
+			bad = e.For(m)
+		}
+	}
+	switch {
+	case bad != nil:
+		writeJSON(w, http.StatusBadRequest, bad.Reply())
+	case version >= sessionless || m.Stateless():
+		h.stateless(w, r, view, m, version)
+	default:
+		h.session(w, r, view, m)
+	}
+}
+
+// body reads the message.
+func (h *Handler) body(w http.ResponseWriter, r *http.Request) ([]byte, int, error) {
+	if r.ContentLength > h.o.Limits.Body {
+		return nil, http.StatusRequestEntityTooLarge, errTooLarge
+	}
+	control := http.NewResponseController(w)
+	control.SetReadDeadline(time.Now().Add(h.o.Limits.Stall))
+	var body []byte
+	var err error
+	if r.ContentLength >= 0 {
+		body = make([]byte, r.ContentLength)
+		_, err = io.ReadFull(r.Body, body)
+	} else {
+		body, err = io.ReadAll(http.MaxBytesReader(w, r.Body, h.o.Limits.Body))
+	}
+	var long *http.MaxBytesError
+	switch {
+	case errors.As(err, &long):
+		return nil, http.StatusRequestEntityTooLarge, errTooLarge
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return nil, http.StatusRequestTimeout, errors.New("the message did not come in time")
+	case err != nil:
+		return nil, http.StatusBadRequest, errors.New("the message did not come whole")
+	}
+	control.SetReadDeadline(time.Time{}) // from here on a read only tells that the client left
+	return body, 0, nil
+}
+
+var errTooLarge = errors.New("the message is too large")
+
+// stateless answers a request that stands for itself.
+func (h *Handler) stateless(w http.ResponseWriter, r *http.Request, view *gateway.View, m *gateway.Message, version string) {
+	if !m.IsRequest() {
+		w.WriteHeader(http.StatusAccepted)
+		return
+	}
+	if bad := checkHeaders(r.Header, m, version); bad != nil {
+		writeJSON(w, bad.Status(), bad.For(m).Reply())
+		return
+	}
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	defer context.AfterFunc(h.ctx, cancel)()
+	s := newStream(w, r, h.o.Limits, cancel)
+	defer s.close()
+	c := h.o.Gateway.Conn(view, nil)
+	reply, bad := c.Serve(ctx, m, s)
+	if bad != nil {
+		s.finish(bad.Reply(), bad.Status())
+		return
+	}
+	s.finish(reply, http.StatusOK)
+}
+
+// checkHeaders compares what headers repeat of a stateless request (2026-07-28,
+// basic/transports: headers).
+func checkHeaders(header http.Header, m *gateway.Message, version string) *gateway.Error {
+	mismatch := func(name, got, want string) *gateway.Error {
+		return &gateway.Error{Code: gateway.CodeHeaderMismatch, Message: "the header " + name + " is " + strconv.Quote(got) + ", the message says " + strconv.Quote(want)}
+	}
+	switch {
+	case version == "":
+		return &gateway.Error{Code: gateway.CodeHeaderMismatch, Message: "the header " + headerVersion + " is missing"}
+	case !m.Stateless():
+		return gateway.MissingVersion
+	case version != m.Version():
+		return mismatch(headerVersion, version, m.Version())
+	case header.Get(headerMethod) != m.Name():
+		return mismatch(headerMethod, header.Get(headerMethod), m.Name())
+	}
+	if subject, has := m.Subject(); has {
+		if got := decodeHeader(header.Get(headerName)); got != subject {
+			return mismatch(headerName, got, subject)
+		}
+	}
+	return nil
+}
+
+// batch answers several messages at once, which one revision of the protocol
+// allows (2025-03-26, basic: batching).
+func (h *Handler) batch(w http.ResponseWriter, r *http.Request, view *gateway.View, body []byte) {
+	s, status := h.find(r, view)
+	if s == nil || s.conn.Version() != "2025-03-26" {
+		if s == nil && status == http.StatusNotFound {
+			http.Error(w, "the session is over", status)
+			return
+		}
+		writeJSON(w, http.StatusBadRequest, (&gateway.Error{Code: -32600, Message: "batches are not taken in this version of the protocol"}).Reply())
+		return
+	}
+	defer s.begin()()
+	out := newStream(w, r, h.o.Limits, nil)
+	defer out.close()
+	reply, bad := s.conn.ServeBatch(s.ctx, body, out)
+	switch {
+	case bad != nil:
+		out.finish(bad.Reply(), http.StatusBadRequest)
+	case reply == nil:
+		w.WriteHeader(http.StatusAccepted)
+	default:
+		out.finish(reply, http.StatusOK)
+	}
+}
+
+func writeJSON(w http.ResponseWriter, status int, body []byte) {
+	w.Header()["Content-Type"] = jsonType
+	w.Header()["Content-Length"] = []string{strconv.Itoa(len(body))}
+	w.WriteHeader(status)
+	w.Write(body)
+}
+
+var jsonType = []string{"application/json"}
+
+// accepts reports whether a client takes events as an answer.
+func accepts(r *http.Request, mediaType string) bool {
+	return slices.ContainsFunc(r.Header["Accept"], func(v string) bool {
+		return strings.Contains(v, mediaType) || strings.Contains(v, "*/*")
+	})
+}

@@ -1,0 +1,226 @@
+package streamable
+
+import (
+	"context"
+	"crypto/rand"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/aurorabot-dev/platform/mcpkit/gateway"
+)
+
+// session is a conversation of the older revisions.
+type session struct {
+	h      *Handler
+	id     string
+	view   *gateway.View // of the token that opened it: no other one may use it
+	conn   *gateway.Conn
+	outlet outlet
+	ctx    context.Context // of its calls
+	cancel context.CancelFunc
+
+	mu     sync.Mutex
+	active int // requests and streams
+	idle   *time.Timer
+}
+
+// open makes a session that nobody can find before it is kept.
+func (h *Handler) open(view *gateway.View) *session {
+	s := &session{h: h, id: rand.Text(), view: view}
+	s.ctx, s.cancel = context.WithCancel(h.ctx)
+	s.conn = h.o.Gateway.Conn(view, &s.outlet)
+	s.idle = time.AfterFunc(h.o.Limits.Idle, s.expire)
+	return s
+}
+
+// keep lets the session be found. It reports false where there are too many.
+func (h *Handler) keep(s *session) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed || len(h.sessions) >= h.o.Limits.Sessions {
+		return false
+	}
+	h.sessions[s.id] = s
+	return true
+}
+
+// find is the session that a request names, or nil and the status that says why.
+func (h *Handler) find(r *http.Request, view *gateway.View) (*session, int) {
+	id := r.Header.Get(headerSession)
+	if id == "" {
+		return nil, http.StatusBadRequest
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if s := h.sessions[id]; s != nil && s.view == view {
+		return s, 0
+	}
+	return nil, http.StatusNotFound
+}
+
+// begin counts a request or stream in. The function it returns ends it.
+func (s *session) begin() func() {
+	s.mu.Lock()
+	s.active++
+	s.idle.Stop()
+	s.mu.Unlock()
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.active--; s.active == 0 {
+			s.idle.Reset(s.h.o.Limits.Idle)
+		}
+	}
+}
+
+// expire ends a session that nobody used.
+func (s *session) expire() {
+	s.mu.Lock()
+	used := s.active > 0
+	s.mu.Unlock()
+	if used {
+		return
+	}
+	s.h.mu.Lock()
+	delete(s.h.sessions, s.id)
+	s.h.mu.Unlock()
+	s.end()
+	s.h.o.Logger.Debug("a session of the gateway expired", "client", s.view.Client)
+}
+
+// end gives up what the session still does.
+func (s *session) end() {
+	s.mu.Lock()
+	s.idle.Stop()
+	s.mu.Unlock()
+	s.cancel()
+	s.conn.Close()
+	s.outlet.set(nil)
+}
+
+// session answers a message of a session, or opens one.
+func (h *Handler) session(w http.ResponseWriter, r *http.Request, view *gateway.View, m *gateway.Message) {
+	if m.IsRequest() && m.Name() == "initialize" && r.Header.Get(headerSession) == "" {
+		h.initialize(w, r, view, m)
+		return
+	}
+	s, status := h.find(r, view)
+	if s == nil {
+		message := "the session is over, or was never open: initialize"
+		if status == http.StatusBadRequest {
+			message = "a message needs a session, or the header " + headerVersion + " with " + sessionless
+		}
+		writeJSON(w, status, (&gateway.Error{Code: -32600, Message: message}).For(m).Reply())
+		return
+	}
+	defer s.begin()()
+	if !m.IsRequest() {
+		s.conn.Notify(m)
+		w.WriteHeader(http.StatusAccepted)
+		return
+	}
+	// The client may lose the connection and the call goes on (2025-11-25,
+	// basic/transports: "disconnection should not be interpreted as cancelling").
+	out := newStream(w, r, h.o.Limits, nil)
+	defer out.close()
+	reply, bad := s.conn.Serve(s.ctx, m, out)
+	if bad != nil {
+		reply = bad.Reply()
+	}
+	out.finish(reply, http.StatusOK)
+}
+
+// initialize opens a session.
+func (h *Handler) initialize(w http.ResponseWriter, r *http.Request, view *gateway.View, m *gateway.Message) {
+	s := h.open(view)
+	reply, bad := s.conn.Serve(s.ctx, m, nil)
+	if bad == nil && !h.keep(s) {
+		bad = (&gateway.Error{Code: -32000, Message: "there are too many sessions; try again later"}).For(m)
+	}
+	if bad != nil {
+		s.end()
+		writeJSON(w, http.StatusOK, bad.Reply())
+		return
+	}
+	w.Header().Set(headerSession, s.id)
+	writeJSON(w, http.StatusOK, reply)
+}
+
+// get opens the stream of what a session hears unasked. A later one replaces it.
+func (h *Handler) get(w http.ResponseWriter, r *http.Request, view *gateway.View) {
+	if r.Header.Get(headerVersion) >= sessionless {
+		w.Header().Set("Allow", "POST")
+		http.Error(w, "use subscriptions/listen", http.StatusMethodNotAllowed)
+		return
+	}
+	s, status := h.find(r, view)
+	switch {
+	case s == nil:
+		http.Error(w, "there is no such session", status)
+		return
+	case !accepts(r, "text/event-stream"):
+		http.Error(w, "a stream is text/event-stream", http.StatusNotAcceptable)
+		return
+	}
+	defer s.begin()()
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	defer context.AfterFunc(s.ctx, cancel)()
+	out := newStream(w, r, h.o.Limits, cancel)
+	defer out.close()
+	out.open()
+	s.outlet.set(out)
+	defer s.outlet.unset(out)
+	select {
+	case <-ctx.Done():
+	case <-out.gone:
+	}
+}
+
+// delete ends a session (2025-11-25, basic/transports: session management).
+func (h *Handler) delete(w http.ResponseWriter, r *http.Request, view *gateway.View) {
+	s, status := h.find(r, view)
+	if s == nil {
+		http.Error(w, "there is no such session", status)
+		return
+	}
+	h.mu.Lock()
+	delete(h.sessions, s.id)
+	h.mu.Unlock()
+	s.end()
+	w.WriteHeader(http.StatusNoContent)
+}
+
+// outlet is the stream that a session has open for what it hears unasked, if any.
+// What comes while there is none is lost.
+type outlet struct {
+	mu  sync.Mutex
+	now *stream
+}
+
+// Send implements gateway.Stream.
+func (o *outlet) Send(msg []byte) bool {
+	o.mu.Lock()
+	s := o.now
+	o.mu.Unlock()
+	return s != nil && s.Send(msg)
+}
+
+func (o *outlet) set(s *stream) {
+	o.mu.Lock()
+	old := o.now
+	o.now = s
+	o.mu.Unlock()
+	if old != nil {
+		old.drop()
+	}
+}
+
+func (o *outlet) unset(s *stream) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.now == s {
+		o.now = nil
+	}
+}

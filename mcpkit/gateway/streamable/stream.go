@@ -1,0 +1,191 @@
+package streamable
+
+import (
+	"context"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/aurorabot-dev/platform/mcpkit/gateway"
+)
+
+// Bounds of what waits on one stream for a client that reads slowly. Past them
+// the stream is dropped.
+const (
+	maxWaiting      = 1024
+	maxWaitingBytes = 16 << 20
+)
+
+// stream is the answer to one HTTP request: JSON, or events as soon as something
+// is to be said before the end. Events are written by a goroutine of its own, so
+// that nobody waits for a slow client.
+type stream struct {
+	w      http.ResponseWriter
+	events bool // the client takes them
+	limits Limits
+	cancel context.CancelFunc // of what the stream is for; may be nil
+	gone   chan struct{}      // closed when the client takes no more
+
+	mu      sync.Mutex
+	queue   [][]byte
+	size    int
+	begun   bool // the writer runs
+	shut    bool // nothing more comes
+	lost    bool
+	wake    chan struct{} // capacity 1
+	written chan struct{} // closed when the writer has ended
+}
+
+func newStream(w http.ResponseWriter, r *http.Request, l Limits, cancel context.CancelFunc) *stream {
+	return &stream{w: w, events: accepts(r, "text/event-stream"), limits: l, cancel: cancel, gone: make(chan struct{})}
+}
+
+// Send implements gateway.Stream.
+func (s *stream) Send(msg []byte) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.events || s.shut || s.lost {
+		return false
+	}
+	if len(s.queue) >= maxWaiting || len(s.queue) > 0 && s.size+len(msg) > maxWaitingBytes {
+		s.lose()
+		return false
+	}
+	s.queue, s.size = append(s.queue, msg), s.size+len(msg)
+	s.start()
+	return true
+}
+
+// start has the writer run, or look again.
+func (s *stream) start() {
+	if !s.begun {
+		s.begun = true
+		s.wake, s.written = make(chan struct{}, 1), make(chan struct{})
+		go s.write()
+	}
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// lose gives the client up.
+func (s *stream) lose() {
+	if s.lost {
+		return
+	}
+	s.lost, s.queue = true, nil
+	close(s.gone)
+	if s.cancel != nil {
+		s.cancel()
+	}
+	if s.begun {
+		s.start()
+	}
+}
+
+// open begins the events before there is one.
+func (s *stream) open() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.start()
+}
+
+// drop ends the stream for one that replaces it.
+func (s *stream) drop() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lose()
+}
+
+// finish sends the answer, as the last event where there were others. Without one
+// it only ends the stream.
+func (s *stream) finish(reply []byte, status int) {
+	s.mu.Lock()
+	begun := s.begun
+	if begun && reply != nil && !s.lost {
+		s.queue = append(s.queue, reply)
+	}
+	s.shut = true
+	s.mu.Unlock()
+	switch {
+	case begun:
+	case reply == nil:
+		s.w.WriteHeader(http.StatusAccepted)
+	default:
+		http.NewResponseController(s.w).SetWriteDeadline(time.Now().Add(s.limits.Stall))
+		writeJSON(s.w, status, reply)
+	}
+}
+
+// close waits until what was sent is written. It comes last.
+func (s *stream) close() {
+	s.mu.Lock()
+	s.shut = true
+	if !s.begun {
+		s.mu.Unlock()
+		return
+	}
+	s.start()
+	s.mu.Unlock()
+	<-s.written
+}
+
+// write writes events until the stream is shut or the client takes no more.
+func (s *stream) write() {
+	defer close(s.written)
+	control := http.NewResponseController(s.w)
+	header := s.w.Header()
+	header["Content-Type"] = eventType
+	header["Cache-Control"] = []string{"no-cache, no-transform"}
+	header["X-Accel-Buffering"] = []string{"no"} // proxies that buffer would hold events back
+	s.w.WriteHeader(http.StatusOK)
+	alive := time.NewTicker(s.limits.Alive)
+	defer alive.Stop()
+	var buf []byte
+	for silent := true; ; {
+		s.mu.Lock()
+		queue, shut, lost := s.queue, s.shut, s.lost
+		s.queue, s.size = nil, 0
+		s.mu.Unlock()
+		if lost {
+			return
+		}
+		buf = buf[:0]
+		for _, msg := range queue {
+			buf = append(append(append(buf, "event: message\ndata: "...), gateway.OneLine(msg)...), "\n\n"...)
+		}
+		if silent && len(queue) == 0 {
+			buf = append(buf, ": \n\n"...)
+		}
+		if len(buf) > 0 {
+			control.SetWriteDeadline(time.Now().Add(s.limits.Stall))
+			_, err := s.w.Write(buf)
+			if err == nil {
+				err = control.Flush()
+			}
+			if err != nil {
+				s.drop()
+				return
+			}
+		}
+		if cap(buf) > 64<<10 {
+			buf = nil
+		}
+		if len(queue) > 0 {
+			silent = false
+			continue
+		}
+		if shut {
+			return
+		}
+		select {
+		case <-s.wake:
+			silent = false
+		case <-alive.C:
+			silent = true
+		}
+	}
+}
+
+var eventType = []string{"text/event-stream"}
