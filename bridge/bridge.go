@@ -29,6 +29,7 @@ import (
 
 	"github.com/aurorabot-dev/platform/amp"
 	"github.com/aurorabot-dev/platform/bridge/bus"
+	"github.com/aurorabot-dev/platform/mcpkit/jsoncheck"
 	"github.com/aurorabot-dev/platform/mcpkit/signal"
 )
 
@@ -138,7 +139,7 @@ var ErrClosed = errors.New("the bridge is closed")
 func byWayOf(redact func([]byte) []byte) func(string) string {
 	return func(s string) string {
 		var clean string
-		if err := json.Unmarshal(redact(appendString(nil, s)), &clean); err != nil {
+		if err := json.Unmarshal(redact(jsoncheck.AppendString(nil, s)), &clean); err != nil {
 			return ""
 		}
 		return clean
@@ -243,12 +244,13 @@ type entry struct {
 // publish turns a batch into envelopes and sees them through the bus. It gives
 // up only when the bridge is closed for good.
 func (b *Bridge) publish(batch []signal.Signal) {
+	w := b.writer(len(batch))
 	entries := make([]entry, 0, len(batch))
 	for i := range batch {
 		s := &batch[i]
-		env, id, err := b.normalise(s)
+		env, id, err := w.normalise(s)
 		if err != nil {
-			env = b.reject(s, id, err)
+			env = w.reject(s, id, err)
 		}
 		if env == nil {
 			continue
@@ -305,20 +307,20 @@ func (b *Bridge) settle(e *entry, r bus.Receipt) {
 
 // reject keeps what is no event beside the queue, tells the app, and returns
 // the envelope that announces it.
-func (b *Bridge) reject(s *signal.Signal, id string, cause error) *amp.Envelope {
-	b.rejected.Add(1)
+func (w *writer) reject(s *signal.Signal, id string, cause error) *amp.Envelope {
+	w.rejected.Add(1)
 	reason := oneLine(cause)
-	name, err := b.o.Bus.Reject(b.ctx, bus.Rejected{
-		Source: b.source(s), Method: s.Method, Reason: reason, Raw: rawJSON(b.o.Redact(s.Params)),
+	name, err := w.o.Bus.Reject(w.ctx, bus.Rejected{
+		Source: w.source(s), Method: s.Method, Reason: reason, Raw: rawJSON(w.o.Redact(s.Params)),
 	})
 	if err != nil {
-		b.o.Logger.Error("keeping a rejected event failed", "server", s.Server, "reason", reason, "error", err)
+		w.o.Logger.Error("keeping a rejected event failed", "server", s.Server, "reason", reason, "error", err)
 	}
-	b.o.Logger.Warn("event rejected", "server", s.Server, "reason", reason, "kept", name)
+	w.o.Logger.Warn("event rejected", "server", s.Server, "reason", reason, "kept", name)
 	if s.Ack != nil {
 		s.Ack(signal.Ack{ID: id, Status: signal.AckRejected, Reason: reason})
 	}
-	return b.envelope(s, amp.MethodError, string(signal.Problem), "an event of "+s.Server+" was rejected: "+reason,
+	return w.envelope(s, amp.MethodError, string(signal.Problem), "an event of "+s.Server+" was rejected: "+reason,
 		rejection{Code: "event_rejected", Reason: reason, Kept: name, MessageID: id})
 }
 

@@ -108,26 +108,26 @@ func (b *Bridge) source(s *signal.Signal) amp.Source {
 
 // normalise makes the envelope of a signal, and for an app's event also returns
 // the id as the app gave it. An error says why the app's event is none.
-func (b *Bridge) normalise(s *signal.Signal) (env *amp.Envelope, id string, err error) {
+func (w *writer) normalise(s *signal.Signal) (env *amp.Envelope, id string, err error) {
 	method, known := methods[s.Kind]
 	if !known {
-		return b.envelope(s, amp.MethodError, string(signal.Problem), fmt.Sprintf("unknown signal %q", s.Kind), nil), "", nil
+		return w.envelope(s, amp.MethodError, string(signal.Problem), fmt.Sprintf("unknown signal %q", s.Kind), nil), "", nil
 	}
 	switch s.Kind {
 	case signal.AppEvent:
-		return b.appEvent(s)
+		return w.appEvent(s)
 	case signal.Notification:
 		if s.Method == logMethod {
-			return b.envelope(s, method, logType, logSummary(s), notification{s.Method, rawJSON(s.Params)}), "", nil
+			return w.envelope(s, method, logType, logSummary(s), notification{s.Method, rawJSON(s.Params)}), "", nil
 		}
 		typ := "mcp.notification." + typeOf(s.Method)
 		summary := s.Summary
 		if summary == "" {
 			summary = s.Method + " from " + s.Server
 		}
-		return b.envelope(s, method, typ, summary, notification{s.Method, rawJSON(s.Params)}), "", nil
+		return w.envelope(s, method, typ, summary, notification{s.Method, rawJSON(s.Params)}), "", nil
 	}
-	return b.envelope(s, method, string(s.Kind), s.Summary, s.Data), "", nil
+	return w.envelope(s, method, string(s.Kind), s.Summary, s.Data), "", nil
 }
 
 // Log messages of servers (specification 2025-11-25, server/utilities/logging).
@@ -177,33 +177,47 @@ type notification struct {
 }
 
 // envelope makes a platform envelope; its id is given by the bus.
-func (b *Bridge) envelope(s *signal.Signal, method, typ, summary string, data any) *amp.Envelope {
+func (w *writer) envelope(s *signal.Signal, method, typ, summary string, data any) *amp.Envelope {
 	at := s.Time
 	if at.IsZero() {
 		at = time.Now()
 	}
-	env := &amp.Envelope{
+	env := w.next()
+	*env = amp.Envelope{
 		Header: amp.Header{
 			Protocol: amp.Protocol, Method: method, MessageID: s.ID, Timestamp: amp.Timestamp{Time: at},
-			Source: b.source(s), CorrelationID: s.CallID, TraceParent: s.Trace.Parent,
+			Source: w.source(s), CorrelationID: s.CallID, TraceParent: s.Trace.Parent,
 		},
-		Payload: amp.Payload{Type: typ, Summary: b.summary(summary)},
+		Payload: amp.Payload{Type: typ, Summary: w.summary(summary)},
 	}
 	if data != nil {
-		raw, err := marshal(data)
-		if err != nil { // a RawMessage that is no JSON
-			raw, _ = json.Marshal(fmt.Sprintf("data could not be written: %v", err))
-		}
-		env.Payload.Data = b.bound(raw)
+		env.Payload.Data = w.data(data)
 	}
 	return env
+}
+
+// data is the data of a signal without secrets.
+func (w *writer) data(data any) json.RawMessage {
+	var raw json.RawMessage
+	var err error
+	if step, ok := data.(*signal.Step); ok && step != nil {
+		if raw, err = w.step(step); err == nil {
+			return w.fit(raw)
+		}
+	} else {
+		raw, err = json.Marshal(data)
+	}
+	if err != nil { // a RawMessage that is no JSON
+		raw, _ = json.Marshal(fmt.Sprintf("data could not be written: %v", err))
+	}
+	return w.bound(raw)
 }
 
 // appEvent makes the envelope of an aurora/event in either form, a full
 // envelope or bare params. Only the payload and the id are the app's word. The
 // id is returned as the app gave it, even of a malformed event if it can be made
 // out, so that the app can be answered.
-func (b *Bridge) appEvent(s *signal.Signal) (*amp.Envelope, string, error) {
+func (w *writer) appEvent(s *signal.Signal) (*amp.Envelope, string, error) {
 	event, err := amp.ParseEvent(s.Params)
 	if err != nil {
 		return nil, claimedID(s.Params), err
@@ -211,10 +225,10 @@ func (b *Bridge) appEvent(s *signal.Signal) (*amp.Envelope, string, error) {
 	if amp.Reserved(event.Type) {
 		return nil, event.ID(), fmt.Errorf("type: %q belongs to the platform", event.Type)
 	}
-	env := b.envelope(s, amp.MethodEvent, event.Type, event.Summary, nil)
+	env := w.envelope(s, amp.MethodEvent, event.Type, event.Summary, nil)
 	env.Header.MessageID = amp.MintID(s.Server, event.ID())
 	env.Payload.SessionID, env.Payload.ExpireAt = event.SessionID, event.ExpireAt
-	env.Payload.Data = b.bound(event.Data)
+	env.Payload.Data = w.bound(event.Data)
 	return env, event.ID(), nil
 }
 
@@ -275,7 +289,11 @@ func (b *Bridge) bound(data json.RawMessage) json.RawMessage {
 	if len(data) == 0 {
 		return nil
 	}
-	data = b.o.Redact(data)
+	return b.fit(b.o.Redact(data))
+}
+
+// fit moves data without secrets to the store if it is too large.
+func (b *Bridge) fit(data json.RawMessage) json.RawMessage {
 	if len(data) <= b.o.MaxData {
 		return data
 	}

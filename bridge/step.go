@@ -1,119 +1,125 @@
 package bridge
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"strconv"
-	"unicode/utf8"
 
+	"github.com/aurorabot-dev/platform/amp"
 	"github.com/aurorabot-dev/platform/mcpkit/jsoncheck"
 	"github.com/aurorabot-dev/platform/mcpkit/signal"
 )
 
-// marshal writes the data of a signal. Steps, of which every call has six, are
-// written by hand.
-func marshal(data any) (json.RawMessage, error) {
-	if step, ok := data.(*signal.Step); ok && step != nil {
-		return appendStep(make([]byte, 0, 256+len(step.Arguments)+len(step.Preview)+len(step.Reason)+len(step.Result)), step)
-	}
-	return json.Marshal(data)
+// writer makes the envelopes of one batch. It writes the data of steps, of which
+// every call has six, as encoding/json does, but without HTML escapes and without
+// secrets. What all steps of a tool repeat is written once.
+type writer struct {
+	*Bridge
+	envs []amp.Envelope // room for those to come
+	last signal.Step    // its server, tool, entrance and risk are what same says
+	same []byte
 }
 
-// appendStep is encoding/json's form of a step, but without HTML escapes.
-func appendStep(b []byte, s *signal.Step) (_ []byte, err error) {
-	b = appendString(append(b, `{"call_id":`...), s.CallID)
-	b = appendText(b, `,"server":`, s.Server)
-	b = appendString(append(b, `,"tool":`...), s.Tool)
-	b = appendText(b, `,"entrance":`, s.Entrance)
-	b = appendText(b, `,"risk":`, s.Risk)
-	b = appendText(b, `,"decision":`, s.Decision)
-	b = appendText(b, `,"approval":`, s.Approval)
-	b = appendText(b, `,"actor":`, s.Actor)
-	if b, err = appendRaw(b, `,"arguments":`, s.Arguments); err != nil {
-		return nil, err
-	}
-	b = appendText(b, `,"preview":`, s.Preview)
-	b = appendNumber(b, `,"size":`, s.Size)
-	b = appendNumber(b, `,"duration_ms":`, s.DurationMS)
-	b = appendNumber(b, `,"waited_ms":`, s.WaitedMS)
-	b = appendTrue(b, `,"is_error":`, s.IsError)
-	b = appendText(b, `,"error_code":`, s.ErrorCode)
-	b = appendText(b, `,"reason":`, s.Reason)
-	b = appendText(b, `,"outcome":`, s.Outcome)
-	b = appendTrue(b, `,"retryable":`, s.Retryable)
-	b = appendList(b, `,"candidates":`, s.Candidates)
-	if b, err = appendRaw(b, `,"artifact":`, s.Artifact); err != nil {
-		return nil, err
-	}
-	if b, err = appendRaw(b, `,"result":`, s.Result); err != nil {
-		return nil, err
-	}
-	b = appendList(b, `,"flags":`, s.Flags)
-	b = appendTrue(b, `,"replayed":`, s.Replayed)
-	return append(b, '}'), nil
+// writer makes a writer of so many envelopes.
+func (b *Bridge) writer(n int) *writer { return &writer{Bridge: b, envs: make([]amp.Envelope, n)} }
+
+// next is the next envelope of the batch.
+func (w *writer) next() *amp.Envelope {
+	env := &w.envs[0]
+	w.envs = w.envs[1:]
+	return env
 }
 
-func appendText(b []byte, name, s string) []byte {
-	if s == "" {
-		return b
+// step is the data of one step, or says why it has none.
+func (w *writer) step(s *signal.Step) (json.RawMessage, error) {
+	same := w.repeated(s)
+	f := fields{b: make([]byte, 0, 160+len(same)+len(s.Reason)+len(s.Arguments)+len(s.Preview)+len(s.Artifact)+len(s.Result)), w: w}
+	f.b = jsoncheck.AppendString(append(f.b, `{"call_id":`...), w.o.RedactText(s.CallID))
+	f.b = append(f.b, same...)
+	f.text(`,"decision":`, s.Decision)
+	f.text(`,"approval":`, s.Approval)
+	f.text(`,"actor":`, s.Actor)
+	f.raw(`,"arguments":`, s.Arguments)
+	f.text(`,"preview":`, s.Preview)
+	f.number(`,"size":`, s.Size)
+	f.number(`,"duration_ms":`, s.DurationMS)
+	f.number(`,"waited_ms":`, s.WaitedMS)
+	f.yes(`,"is_error":`, s.IsError)
+	f.text(`,"error_code":`, s.ErrorCode)
+	f.text(`,"reason":`, s.Reason)
+	f.text(`,"outcome":`, s.Outcome)
+	f.yes(`,"retryable":`, s.Retryable)
+	f.list(`,"candidates":`, s.Candidates)
+	f.raw(`,"artifact":`, s.Artifact)
+	f.raw(`,"result":`, s.Result)
+	f.list(`,"flags":`, s.Flags)
+	f.yes(`,"replayed":`, s.Replayed)
+	if f.err != nil {
+		return nil, f.err
 	}
-	return appendString(append(b, name...), s)
+	return append(f.b, '}'), nil
 }
 
-func appendNumber(b []byte, name string, n int64) []byte {
-	if n == 0 {
-		return b
+// repeated is what the steps of one tool have in common.
+func (w *writer) repeated(s *signal.Step) []byte {
+	if l := &w.last; w.same == nil || l.Server != s.Server || l.Tool != s.Tool || l.Entrance != s.Entrance || l.Risk != s.Risk {
+		f := fields{b: w.same[:0], w: w}
+		f.text(`,"server":`, s.Server)
+		f.b = jsoncheck.AppendString(append(f.b, `,"tool":`...), w.o.RedactText(s.Tool))
+		f.text(`,"entrance":`, s.Entrance)
+		f.text(`,"risk":`, s.Risk)
+		w.same = f.b
+		l.Server, l.Tool, l.Entrance, l.Risk = s.Server, s.Tool, s.Entrance, s.Risk
 	}
-	return strconv.AppendInt(append(b, name...), n, 10)
+	return w.same
 }
 
-func appendTrue(b []byte, name string, is bool) []byte {
-	if !is {
-		return b
-	}
-	return append(append(b, name...), "true"...)
+// fields appends the members of a step that are not empty. Their names come with
+// what stands around them.
+type fields struct {
+	b   []byte
+	w   *writer
+	err error
 }
 
-func appendList(b []byte, name string, list []string) []byte {
+func (f *fields) text(name, s string) {
+	if s != "" {
+		f.b = jsoncheck.AppendString(append(f.b, name...), f.w.o.RedactText(s))
+	}
+}
+
+func (f *fields) number(name string, n int64) {
+	if n != 0 {
+		f.b = strconv.AppendInt(append(f.b, name...), n, 10)
+	}
+}
+
+func (f *fields) yes(name string, is bool) {
+	if is {
+		f.b = append(append(f.b, name...), "true"...)
+	}
+}
+
+func (f *fields) list(name string, list []string) {
 	if len(list) == 0 {
-		return b
+		return
 	}
-	b = append(append(b, name...), '[')
+	f.b = append(append(f.b, name...), '[')
 	for i, s := range list {
 		if i > 0 {
-			b = append(b, ',')
+			f.b = append(f.b, ',')
 		}
-		b = appendString(b, s)
+		f.b = jsoncheck.AppendString(f.b, f.w.o.RedactText(s))
 	}
-	return append(b, ']')
+	f.b = append(f.b, ']')
 }
 
-func appendRaw(b []byte, name string, raw json.RawMessage) ([]byte, error) {
-	if len(raw) == 0 {
-		return b, nil
+func (f *fields) raw(name string, raw json.RawMessage) {
+	switch {
+	case len(raw) == 0:
+	case !jsoncheck.Valid(raw):
+		f.err = fmt.Errorf("%s is no JSON", name[2:len(name)-2])
+	default:
+		f.b = append(append(f.b, name...), f.w.o.Redact(raw)...)
 	}
-	if !jsoncheck.Valid(raw) {
-		return nil, fmt.Errorf("%s is no JSON", name[2:len(name)-2])
-	}
-	return append(append(b, name...), raw...), nil
-}
-
-// appendString writes text that needs no care itself and leaves the rest to
-// encoding/json.
-func appendString(b []byte, s string) []byte {
-	for i := range len(s) {
-		if c := s[i]; c < ' ' || c == '"' || c == '\\' || c >= utf8.RuneSelf {
-			return appendEncoded(b, s)
-		}
-	}
-	return append(append(append(b, '"'), s...), '"')
-}
-
-func appendEncoded(b []byte, s string) []byte {
-	var quoted bytes.Buffer
-	enc := json.NewEncoder(&quoted)
-	enc.SetEscapeHTML(false)
-	_ = enc.Encode(s) // a string always encodes
-	return append(b, bytes.TrimSuffix(quoted.Bytes(), []byte("\n"))...)
 }

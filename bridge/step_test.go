@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"reflect"
+	"strings"
 	"testing"
 
 	"github.com/aurorabot-dev/platform/mcpkit/signal"
@@ -38,8 +39,9 @@ func TestAStepIsWrittenAsEncodingJSONWritesIt(t *testing.T) {
 		}
 		steps = append(steps, all)
 	}
+	w := New(Options{}).writer(0)
 	for _, s := range steps {
-		got, err := marshal(s)
+		got, err := w.step(s)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -53,7 +55,33 @@ func TestAStepIsWrittenAsEncodingJSONWritesIt(t *testing.T) {
 			t.Fatalf("got  %s\nwant %s", got, want.Bytes())
 		}
 	}
-	if _, err := marshal(&signal.Step{Result: json.RawMessage(`{"a":`)}); err == nil {
+	if _, err := w.step(&signal.Step{Result: json.RawMessage(`{"a":`)}); err == nil {
 		t.Error("what is no JSON was written")
+	}
+}
+
+func TestNoPartOfAStepKeepsASecret(t *testing.T) {
+	b := New(Options{
+		Redact:     func(b []byte) []byte { return bytes.ReplaceAll(b, []byte("hunter2"), []byte("***")) },
+		RedactText: func(s string) string { return strings.ReplaceAll(s, "hunter2", "***") },
+	})
+	var all signal.Step
+	for i := range reflect.TypeFor[signal.Step]().NumField() {
+		switch p := reflect.ValueOf(&all).Elem().Field(i).Addr().Interface().(type) {
+		case *string:
+			*p = "my hunter2"
+		case *json.RawMessage:
+			*p = json.RawMessage(`{"a":"my hunter2"}`)
+		case *[]string:
+			*p = []string{"my hunter2"}
+		}
+	}
+	w := b.writer(0)
+	got, err := w.step(&all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !json.Valid(got) || bytes.Contains(got, []byte("hunter2")) || bytes.Count(got, []byte("my ***")) != 17 {
+		t.Errorf("got %s", got)
 	}
 }
