@@ -12,9 +12,9 @@ import (
 	"github.com/aurorabot-dev/platform/mcpkit/signal"
 )
 
-// recordTimeout bounds how long a call waits for a full sink. Past it the call
-// goes on and the missing record is logged: callers are not held up for ever by
-// a full disk.
+// recordTimeout bounds how long a call waits for a full sink, or for the ledger at
+// its end. Past it the call goes on and the missing record is logged: callers are
+// not held up for ever by a full disk.
 const recordTimeout = 5 * time.Second
 
 // maxSummary is how many bytes of a preview a summary repeats.
@@ -30,12 +30,17 @@ type line struct {
 	start time.Time
 	waits time.Duration // for a person
 	step  signal.Step   // what every step repeats
+	steps []signal.Step // room for those to come
+	after *patience     // for what it leaves behind; see leave
 
 	settled bool // whether the answer's Settle was called
 }
 
+// usual is how many steps a call has as a rule.
+const usual = 6
+
 func (h *Host) begin(ctx context.Context, c Call) *line {
-	l := &line{h: h, ctx: ctx, id: c.ID, call: c, start: time.Now()}
+	l := &line{h: h, ctx: ctx, id: c.ID, call: c, start: time.Now(), steps: make([]signal.Step, usual)}
 	if l.id == "" {
 		l.id = ulid.Make().String()
 	}
@@ -53,11 +58,16 @@ func (l *line) lasted() time.Duration { return time.Since(l.start) - l.waits }
 
 // emit records one step.
 func (l *line) emit(kind signal.Kind, summary string, fill func(*signal.Step)) {
-	step := l.step
-	if fill != nil {
-		fill(&step)
+	if len(l.steps) == 0 {
+		l.steps = make([]signal.Step, 1)
 	}
-	s := signal.Signal{Kind: kind, Server: l.step.Server, Time: time.Now(), CallID: l.id, Summary: summary, Data: &step}
+	step := &l.steps[0]
+	l.steps = l.steps[1:]
+	*step = l.step
+	if fill != nil {
+		fill(step)
+	}
+	s := signal.Signal{Kind: kind, Server: l.step.Server, Time: time.Now(), CallID: l.id, Summary: summary, Data: step}
 	if a := l.call.Answer; a != nil && last(kind) {
 		if err := l.settle(); err != nil {
 			l.h.o.Logger.Error("a call ends that was not settled", "call", l.id, "error", err)
@@ -67,9 +77,7 @@ func (l *line) emit(kind signal.Kind, summary string, fill func(*signal.Step)) {
 			s.Ack = func(signal.Ack) { a.Recorded() }
 		}
 	}
-	ctx := wait(l.ctx, recordTimeout)
-	defer ctx.end()
-	if err := l.h.o.Sink.Observe(ctx, s); err != nil {
+	if err := l.leave(func(ctx context.Context) error { return l.h.o.Sink.Observe(ctx, s) }); err != nil {
 		l.h.o.Logger.Error("a step of a call was not recorded", "call", l.id, "step", kind, "error", err)
 	}
 }
@@ -84,6 +92,21 @@ func (l *line) settle() error {
 		return fault.New(fault.Busy, "the call cannot be recorded, so nothing was sent: %v", err).Retry()
 	}
 	return nil
+}
+
+// leave does what may outlive the caller, with a context that lasts for
+// recordTimeout from when something waits for it. As a rule nothing does: then it
+// is the same context every time.
+func (l *line) leave(do func(context.Context) error) error {
+	if l.after == nil {
+		l.after = wait(l.ctx, recordTimeout)
+	}
+	err := do(l.after)
+	if l.after.begun() {
+		l.after.end()
+		l.after = nil
+	}
+	return err
 }
 
 // last reports whether a step of this kind ends a call.

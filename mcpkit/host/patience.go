@@ -12,8 +12,9 @@ import (
 type patience struct {
 	context.Context
 	limit time.Duration
-	once  sync.Once
-	timer context.Context
+
+	mu    sync.Mutex
+	timer context.Context // nil until something waits
 	stop  context.CancelFunc
 }
 
@@ -22,7 +23,11 @@ func wait(parent context.Context, limit time.Duration) *patience {
 }
 
 func (p *patience) started() context.Context {
-	p.once.Do(func() { p.timer, p.stop = context.WithTimeout(context.WithoutCancel(p.Context), p.limit) })
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.timer == nil {
+		p.timer, p.stop = context.WithTimeout(context.WithoutCancel(p.Context), p.limit)
+	}
 	return p.timer
 }
 
@@ -30,9 +35,20 @@ func (p *patience) Done() <-chan struct{}       { return p.started().Done() }
 func (p *patience) Err() error                  { return p.started().Err() }
 func (p *patience) Deadline() (time.Time, bool) { return p.started().Deadline() }
 
+// begun reports whether something has waited.
+func (p *patience) begun() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.timer != nil
+}
+
 // end frees the timer. Whoever waits then waits no longer.
 func (p *patience) end() {
-	p.once.Do(func() { p.timer, p.stop = over, func() {} })
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.timer == nil {
+		p.timer, p.stop = over, func() {}
+	}
 	p.stop()
 }
 

@@ -104,9 +104,6 @@ func (l *line) decided(v policy.Verdict) {
 	})
 }
 
-// ledgerTimeout bounds writing what came of a call.
-const ledgerTimeout = 5 * time.Second
-
 // replay reports whether an earlier call with the same key has the answer.
 func (r run) replay() bool { return r.Run != nil && r.Replay != nil }
 
@@ -123,13 +120,11 @@ func (r run) complete(l *line, res *Result) {
 	if r.Run == nil {
 		return
 	}
-	ctx := wait(l.ctx, ledgerTimeout)
-	defer ctx.end()
 	out := ledger.Result{Raw: res.Raw, IsError: res.IsError}
 	if res.Artifact != nil {
 		out.Ref, _ = json.Marshal(res.Artifact)
 	}
-	if err := r.Complete(ctx, out); err != nil {
+	if err := l.leave(func(ctx context.Context) error { return r.Complete(ctx, out) }); err != nil {
 		l.h.o.Logger.Error("the ledger lacks the end of a call", "call", l.id, "error", err)
 	}
 }
@@ -138,9 +133,7 @@ func (r run) fail(l *line, cause error) {
 	if r.Run == nil {
 		return
 	}
-	ctx := wait(l.ctx, ledgerTimeout)
-	defer ctx.end()
-	if err := r.Fail(ctx, cause); err != nil {
+	if err := l.leave(func(ctx context.Context) error { return r.Fail(ctx, cause) }); err != nil {
 		l.h.o.Logger.Error("the ledger lacks the end of a call", "call", l.id, "error", err)
 	}
 }
