@@ -1,6 +1,8 @@
 package policy
 
 import (
+	"hash/maphash"
+	"slices"
 	"sync"
 
 	"github.com/aurorabot-dev/platform/mcpkit/policy/rules"
@@ -13,12 +15,30 @@ const maxResults = 16384
 // maxProvenance is how many ids of one call are looked up; more count as unknown.
 const maxProvenance = 1024
 
-// results remembers how far the data of each result is trusted.
+// results remembers how far the data of each result is trusted. It is full after
+// some thousand calls and stays that: so there is no pointer in it, which the
+// collector would follow again and again.
 type results struct {
 	mu    sync.RWMutex
-	trust map[string]rules.Trust
-	ring  []string
+	trust map[resultKey]uint8 // place in rules.Trusts
+	ring  []resultKey
 	next  int
+}
+
+// resultKey stands for the id of a call. Nobody can choose two ids with one key
+// who does not know the seeds.
+type resultKey [2]uint64
+
+var resultSeeds = [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}
+
+func keyOfResult(id string) resultKey {
+	return resultKey{maphash.String(resultSeeds[0], id), maphash.String(resultSeeds[1], id)}
+}
+
+// level is the place of a trust in rules.Trusts; a word that is no level has that
+// of Unknown.
+func level(t rules.Trust) uint8 {
+	return uint8(slices.Index(rules.Trusts, t.Lower(t)))
 }
 
 // remember keeps the trust of a result. One that is remembered can sink and
@@ -27,23 +47,24 @@ func (r *results) remember(id string, t rules.Trust) {
 	if id == "" || len(id) > 256 {
 		return // not remembered is unknown
 	}
+	key := keyOfResult(id)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if old, ok := r.trust[id]; ok {
-		r.trust[id] = old.Lower(t)
+	if old, ok := r.trust[key]; ok {
+		r.trust[key] = max(old, level(t))
 		return
 	}
 	if r.trust == nil {
-		r.trust = map[string]rules.Trust{}
+		r.trust = map[resultKey]uint8{}
 	}
 	if len(r.ring) < maxResults {
-		r.ring = append(r.ring, id)
+		r.ring = append(r.ring, key)
 	} else {
 		delete(r.trust, r.ring[r.next])
-		r.ring[r.next] = id
+		r.ring[r.next] = key
 		r.next = (r.next + 1) % maxResults
 	}
-	r.trust[id] = t.Lower(t)
+	r.trust[key] = level(t)
 }
 
 // lowest is the least trust among some results, and the id that has it. Without
@@ -59,9 +80,9 @@ func (r *results) lowest(ids []string) (rules.Trust, string) {
 	defer r.mu.RUnlock()
 	least, worst := rules.Official, ids[0]
 	for _, id := range ids {
-		t, ok := r.trust[id]
-		if !ok {
-			t = rules.Unknown
+		t := rules.Unknown
+		if n, ok := r.trust[keyOfResult(id)]; ok {
+			t = rules.Trusts[n]
 		}
 		if lower := least.Lower(t); lower != least {
 			least, worst = lower, id
