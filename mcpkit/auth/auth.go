@@ -1,0 +1,385 @@
+// Package auth authorizes the platform towards remote MCP servers
+// (https://modelcontextprotocol.io/specification/2025-11-25/basic/authorization):
+// with a configured bearer token, or with OAuth 2.1 as a person's client or as a
+// machine of its own.
+//
+//	c, err := auth.New(auth.Config{Server: "im.example", URL: "https://example.com/mcp"}, auth.Options{Store: store})
+//	login, err := c.Begin(ctx, "http://127.0.0.1:8976/callback", nil) // who protects it, and as which client
+//	fmt.Println("open", login.URL)
+//	err = login.Finish(ctx, answer)                                    // the query that the browser came back with
+//	err = c.Authorize(ctx, request)                                    // from then on
+//
+// A [Client] is the OAuth client of one server. Authorize puts the token into a
+// request to that server and to no other, renewed before it expires; Challenge
+// takes an answer of 401 or 403 and says whether to try again. What only a person
+// can mend is a [*NeededError]; the [Client.Wait] of whoever got it ends when the
+// person has. What may pass by itself is a *fault.Error that is retryable.
+//
+// Tokens are kept in a [tokens.Store] and nowhere else. A new refresh token is on
+// disk before the access token that came with it is used. No error and no log
+// record holds a token, a code or a secret; [Options.Secret] learns each before it
+// is used, so that it can be removed where others write it.
+//
+// The package opens no browser and no port. Where a server's metadata may lead is
+// decided in package discovery below it.
+package auth
+
+import (
+	"context"
+	"crypto"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/aurorabot-dev/platform/mcpkit/auth/discovery"
+	"github.com/aurorabot-dev/platform/mcpkit/auth/tokens"
+)
+
+// The ways to authorize.
+const (
+	None              = "none"               // nothing is added to requests
+	Bearer            = "bearer"             // a configured token
+	OAuth             = "oauth"              // a person agrees in a browser
+	ClientCredentials = "client_credentials" // a machine speaks for itself (RFC 6749 section 4.4)
+)
+
+// The ways in which a client shows at the token endpoint that it is itself
+// (RFC 7591 section 2, RFC 7523).
+const (
+	methodNone  = "none"
+	methodBasic = "client_secret_basic"
+	methodPost  = "client_secret_post"
+	methodJWT   = "private_key_jwt"
+)
+
+// Config says how to authorize towards one server.
+type Config struct {
+	Server string // its name; required
+	URL    string // its endpoint; required
+	Type   string // None, Bearer, OAuth or ClientCredentials; empty means OAuth
+
+	Token string // of Bearer
+
+	// ClientID is a client that is registered already; ClientSecret or Key
+	// authenticate it. Method is how, empty means as the issuer prefers.
+	ClientID     string
+	ClientSecret string
+	Key          crypto.Signer
+	Method       string
+	// ClientMetadataURL is a client by the address of its metadata
+	// (draft-ietf-oauth-client-id-metadata-document), for issuers that read such.
+	ClientMetadataURL string
+
+	// Issuer is the only authorization server to go to. Empty means the one that
+	// the server names.
+	Issuer string
+	// Scopes are asked for instead of those that the server names.
+	Scopes []string
+	// Audience are values of a JWT access token's aud that are accepted beside the
+	// resource itself.
+	Audience []string
+}
+
+// Options are what clients share.
+type Options struct {
+	// Store keeps the tokens. It is required for OAuth and ClientCredentials.
+	Store *tokens.Store
+	// Logger gets what happens, without tokens; nil discards it.
+	Logger *slog.Logger
+	// Secret is told every token, code and secret before it is used. It may be nil.
+	Secret func(values ...string)
+	// Browse takes a person to url and returns the query of the redirect to
+	// RedirectURI. With it Challenge logs in by itself; nil means that nobody is
+	// there.
+	Browse      func(ctx context.Context, url string) (url.Values, error)
+	RedirectURI string
+	// Proxy and TLS are as in [discovery.Options].
+	Proxy func(*http.Request) (*url.URL, error)
+	TLS   *tls.Config
+	// Name is what dynamically registered clients are called; empty means
+	// "Aurora Platform".
+	Name string
+}
+
+// NeededError says that a server cannot be used until a person has logged in or
+// mended the configuration.
+type NeededError struct {
+	Server string
+	Reason string
+	Scopes []string // that were asked for beyond those granted
+	// Login says that logging in helps; otherwise the configuration must change.
+	Login bool
+}
+
+// Error is a sentence.
+func (e *NeededError) Error() string {
+	return fmt.Sprintf("server %s needs authorization: %s", e.Server, e.Reason)
+}
+
+// Client is the OAuth client of one server. It is safe for concurrent use.
+type Client struct {
+	cfg   Config
+	opts  Options
+	url   *url.URL
+	log   *slog.Logger
+	fetch *discovery.Fetcher
+
+	turn     chan struct{} // holds one token: who has it changes the record
+	failed   error         // of the last renewal; with the turn
+	failedAt time.Time
+
+	mu      sync.Mutex
+	rec     *tokens.Record // as last read; nil means none; never changed in place
+	fault   error          // why it could not be read
+	stamp   string
+	checked time.Time
+	unsaved *tokens.Record // issued, and not on disk
+	renewed string         // the access token that came of a refusal
+	asked   []string       // scopes that a step-up has asked for
+}
+
+// New makes a Client. It makes no request.
+func New(cfg Config, o Options) (*Client, error) {
+	if cfg.Type == "" {
+		cfg.Type = OAuth
+	}
+	u, err := url.Parse(cfg.URL)
+	if err != nil {
+		return nil, fmt.Errorf("authorization of server %s: its URL cannot be read", cfg.Server)
+	}
+	oauth := cfg.Type == OAuth || cfg.Type == ClientCredentials
+	var fault string
+	switch {
+	case cfg.Server == "":
+		fault = "it has no name"
+	case !oauth && cfg.Type != Bearer && cfg.Type != None:
+		fault = fmt.Sprintf("unknown type %q", cfg.Type)
+	case cfg.Type == Bearer && cfg.Token == "":
+		fault = "the token is empty"
+	case oauth && o.Store == nil:
+		fault = "there is no store for tokens"
+	case cfg.Type == ClientCredentials && (cfg.ClientID == "" || cfg.ClientSecret == "" && cfg.Key == nil):
+		fault = "client_credentials needs a client_id and a client_secret or a key"
+	case cfg.ClientSecret != "" && cfg.Key != nil:
+		fault = "a client has a secret or a key, not both"
+	case cfg.ClientID == "" && (cfg.ClientSecret != "" || cfg.Key != nil):
+		fault = "a client's secret or key needs its client_id"
+	}
+	if fault == "" && cfg.Type != None {
+		for _, endpoint := range []string{cfg.URL, cfg.Issuer, cfg.ClientMetadataURL} {
+			if endpoint == "" {
+				continue
+			}
+			plain := *u
+			plain.User, plain.Fragment = nil, ""
+			if endpoint == cfg.URL {
+				endpoint = plain.String()
+			}
+			if err := discovery.CheckURL(endpoint); err != nil {
+				fault = err.Error()
+			}
+		}
+	}
+	if fault != "" {
+		return nil, fmt.Errorf("authorization of server %s: %s", cfg.Server, fault)
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Secret == nil {
+		o.Secret = func(...string) {}
+	}
+	if o.Name == "" {
+		o.Name = "Aurora Platform"
+	}
+	o.Secret(cfg.Token, cfg.ClientSecret)
+	c := &Client{cfg: cfg, opts: o, url: u, log: o.Logger.With("server", cfg.Server), turn: make(chan struct{}, 1)}
+	c.fetch = discovery.New(discovery.Options{Server: u, Issuer: cfg.Issuer, Proxy: o.Proxy, TLS: o.TLS})
+	return c, nil
+}
+
+// Close ends idle connections to the authorization server.
+func (c *Client) Close() { c.fetch.Close() }
+
+// needed is what only a person can mend.
+func (c *Client) needed(login bool, format string, args ...any) *NeededError {
+	return &NeededError{Server: c.cfg.Server, Reason: fmt.Sprintf(format, args...), Login: login}
+}
+
+// ours reports whether a request goes to the server itself: nothing is shown to
+// any other.
+func (c *Client) ours(u *url.URL) bool {
+	return u != nil && u.Scheme == c.url.Scheme && strings.EqualFold(u.Host, c.url.Host)
+}
+
+// recheck is how often the disk is looked at for what another process has stored.
+const recheck = 500 * time.Millisecond
+
+// current is the record to use; nil if there is none. With fresh the disk is
+// looked at in any case.
+func (c *Client) current(fresh bool) (*tokens.Record, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !fresh && time.Since(c.checked) < recheck {
+		return c.rec, c.fault
+	}
+	if stamp := c.opts.Store.Stamp(c.cfg.Server); stamp != c.stamp || c.checked.IsZero() || c.fault != nil {
+		c.rec, c.fault = c.find()
+		c.stamp = stamp
+	}
+	c.checked = time.Now()
+	return c.rec, c.fault
+}
+
+// find reads the newest record that fits the configuration.
+func (c *Client) find() (*tokens.Record, error) {
+	all, err := c.opts.Store.Find(c.cfg.Server)
+	for _, r := range all {
+		switch {
+		case !discovery.Covers(r.Key.Resource, c.url):
+		case c.cfg.Issuer != "" && !discovery.SameIssuer(c.cfg.Issuer, r.Key.Issuer):
+		case c.cfg.ClientID != "" && c.cfg.ClientID != r.Client.ID:
+		default:
+			c.opts.Secret(r.Access, r.Refresh, r.Client.Secret)
+			return r, nil
+		}
+	}
+	return nil, err
+}
+
+// put stores r. It is remembered where that fails: an issuer does not issue twice.
+func (c *Client) put(r *tokens.Record) error {
+	err := c.opts.Store.Put(r)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err != nil {
+		c.unsaved = r
+		return err
+	}
+	c.unsaved, c.rec, c.fault = nil, r, nil
+	c.stamp, c.checked = c.opts.Store.Stamp(c.cfg.Server), time.Now()
+	return nil
+}
+
+// lock makes the caller the only one, here and in other processes, who changes
+// the record.
+func (c *Client) lock(ctx context.Context) (unlock func(), err error) {
+	select {
+	case c.turn <- struct{}{}:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	release, err := c.opts.Store.Lock(ctx, c.cfg.Server)
+	if err != nil {
+		<-c.turn
+		return nil, err
+	}
+	return func() { release(); <-c.turn }, nil
+}
+
+// waitPoll is how often Wait looks for a login.
+const waitPoll = time.Second
+
+// Wait returns nil as soon as there is something to authorize with, which another
+// process may have stored, or else the end of ctx.
+func (c *Client) Wait(ctx context.Context) error {
+	if c.cfg.Type == None || c.cfg.Type == Bearer { // only a new configuration helps, and that is another Client
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	tick := time.NewTicker(waitPoll)
+	defer tick.Stop()
+	for {
+		if r, err := c.current(true); err == nil && usable(r, time.Now()) {
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// usable reports whether r leads to a token without a person.
+func usable(r *tokens.Record, now time.Time) bool {
+	return r.Fresh(now) || r != nil && !r.Refused && r.Refresh != ""
+}
+
+// Status is what there is for a server. It holds no secrets.
+type Status struct {
+	Server   string    `json:"server"`
+	Type     string    `json:"type"`
+	State    string    `json:"state"` // ready, renewable, needs_auth, configured, none
+	Resource string    `json:"resource,omitempty"`
+	Issuer   string    `json:"issuer,omitempty"`
+	ClientID string    `json:"client_id,omitempty"`
+	Scopes   []string  `json:"scopes,omitempty"`
+	Wanted   []string  `json:"wanted_scopes,omitempty"` // asked for by the server, and not granted
+	Expires  time.Time `json:"expires,omitzero"`
+	Renews   bool      `json:"renews"` // there is a refresh token, or the client can ask again
+	Stored   time.Time `json:"stored,omitzero"`
+}
+
+// Status reads what there is. It makes no request.
+func (c *Client) Status() (Status, error) {
+	s := Status{Server: c.cfg.Server, Type: c.cfg.Type, State: "needs_auth"}
+	switch c.cfg.Type {
+	case None:
+		s.State = "none"
+		return s, nil
+	case Bearer:
+		s.State = "configured"
+		return s, nil
+	}
+	r, err := c.current(true)
+	if c.cfg.Type == ClientCredentials {
+		s.State, s.Renews = "renewable", true
+	}
+	if r == nil {
+		return s, err
+	}
+	s.Resource, s.Issuer, s.ClientID, s.Stored = r.Key.Resource, r.Key.Issuer, r.Client.ID, r.Updated
+	s.Scopes, s.Wanted, s.Expires = slices.Clone(r.Scopes), slices.Clone(r.Wanted), r.Expiry
+	s.Renews = s.Renews || r.Refresh != ""
+	switch now := time.Now(); {
+	case r.Fresh(now):
+		s.State = "ready"
+	case usable(r, now):
+		s.State = "renewable"
+	}
+	return s, err
+}
+
+// Logout asks the issuer to revoke what it has issued, where it offers that (RFC
+// 7009), and removes all records of the server. Revoked counts the tokens that it
+// took back; an error besides says why others may still be good. Nothing stored is
+// no error.
+func (c *Client) Logout(ctx context.Context) (revoked int, err error) {
+	if c.opts.Store == nil {
+		return 0, nil
+	}
+	unlock, err := c.lock(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer unlock()
+	all, err := c.opts.Store.Find(c.cfg.Server)
+	faults := []error{err}
+	for _, r := range all {
+		n, err := c.revoke(ctx, r)
+		revoked += n
+		faults = append(faults, err, c.opts.Store.Delete(r.Key))
+	}
+	c.mu.Lock()
+	c.rec, c.unsaved, c.checked = nil, nil, time.Time{}
+	c.mu.Unlock()
+	return revoked, errors.Join(faults...)
+}

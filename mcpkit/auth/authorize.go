@@ -1,0 +1,361 @@
+package auth
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/aurorabot-dev/platform/mcpkit/auth/discovery"
+	"github.com/aurorabot-dev/platform/mcpkit/auth/tokens"
+	"github.com/aurorabot-dev/platform/mcpkit/fault"
+)
+
+// Authorize puts the token into a request to the server; one to anywhere else is
+// left as it is. Without a token the request goes as it is too: the server's
+// challenge says what it wants.
+func (c *Client) Authorize(ctx context.Context, r *http.Request) error {
+	if !c.ours(r.URL) {
+		return nil
+	}
+	switch c.cfg.Type {
+	case None:
+		return nil
+	case Bearer:
+		setBearer(r, c.cfg.Token)
+		return nil
+	}
+	rec, err := c.current(false)
+	if err != nil {
+		return unavailable(err)
+	}
+	c.mu.Lock()
+	unsaved := c.unsaved != nil
+	c.mu.Unlock()
+	if unsaved || rec != nil && !rec.Fresh(time.Now()) && c.renewable(rec) {
+		next, err := c.renew(ctx, "")
+		if _, needed := errors.AsType[*NeededError](err); needed {
+			return err
+		}
+		if err != nil && (unsaved || !time.Now().Before(rec.Expiry)) {
+			return unavailable(err)
+		}
+		if err == nil {
+			rec = next // else the old one is good for some seconds yet
+		}
+	}
+	if rec != nil && rec.Access != "" && !rec.Refused {
+		setBearer(r, rec.Access)
+	}
+	return nil
+}
+
+func setBearer(r *http.Request, token string) {
+	r.Header.Set("Authorization", "Bearer "+token) // RFC 6750 section 2.1
+}
+
+func bearerOf(r *http.Request) string {
+	token, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	return token
+}
+
+// unavailable is a failure that may pass without anybody's doing.
+func unavailable(err error) error {
+	if f, ok := errors.AsType[*fault.Error](err); ok {
+		return f
+	}
+	return fault.New(fault.ServerNotReady, "authorization is not available: %v", err).Retry()
+}
+
+// renewable reports whether a new token can be had for rec without a person.
+func (c *Client) renewable(rec *tokens.Record) bool {
+	return c.cfg.Type == ClientCredentials || rec != nil && !rec.Refused && rec.Refresh != ""
+}
+
+// Challenge takes an answer of 401 or 403 and reports whether the request, which
+// had no effect, should be authorized and sent again. It gives up after what it
+// has newly got was refused as well.
+func (c *Client) Challenge(ctx context.Context, res *http.Response) (retry bool, err error) {
+	ch := discovery.ParseChallenge(res.Header)
+	sent := bearerOf(res.Request)
+	switch {
+	case !c.ours(res.Request.URL):
+		return false, c.needed(false, "its requests lead to another server, which gets no token of this one")
+	case res.StatusCode == http.StatusForbidden && ch.Error != "insufficient_scope":
+		return false, fault.New(fault.Denied, "server %s refuses the request (403) to whom it knows", c.cfg.Server)
+	case c.cfg.Type == Bearer:
+		return false, c.needed(false, "it does not accept the configured token")
+	case c.cfg.Type == None:
+		return false, c.needed(false, "it does not accept the request as the manifest has it")
+	case res.StatusCode == http.StatusForbidden:
+		err = c.stepUp(ctx, sent, ch)
+	default:
+		err = c.unauthorized(ctx, sent, ch)
+	}
+	if err == nil {
+		return true, nil
+	}
+	if n, ok := errors.AsType[*NeededError](err); ok {
+		return false, n
+	}
+	return false, unavailable(err)
+}
+
+// unauthorized gets a token after an answer of 401; nil means that there is
+// another than the one that was sent.
+func (c *Client) unauthorized(ctx context.Context, sent string, ch discovery.Challenge) error {
+	rec, err := c.current(true)
+	if err != nil {
+		return err
+	}
+	if rec.Fresh(time.Now()) && rec.Access != sent {
+		return nil // it came while the request was under way
+	}
+	c.mu.Lock()
+	again := sent != "" && sent == c.renewed
+	c.mu.Unlock()
+	again = again && rec != nil && time.Since(rec.Obtained) < time.Minute
+	switch {
+	case again: // asking once more gets one more of the same
+	case c.cfg.Type == ClientCredentials:
+		return c.machine(ctx, sent, ch, nil)
+	case c.renewable(rec):
+		_, err := c.renew(ctx, sent)
+		if n, ok := errors.AsType[*NeededError](err); !ok || !n.Login || c.opts.Browse == nil {
+			return err
+		}
+	}
+	if c.cfg.Type == OAuth && c.opts.Browse != nil && !again {
+		return c.browse(ctx, ch, nil)
+	}
+	if sent == "" {
+		return c.needed(true, "nobody has logged in")
+	}
+	return c.refuse(ctx, sent)
+}
+
+// refuse notes that the server does not accept a token that has not expired.
+func (c *Client) refuse(ctx context.Context, sent string) error {
+	unlock, err := c.lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	rec, err := c.current(true)
+	if err != nil {
+		return err
+	}
+	if rec != nil && rec.Access == sent {
+		next := *rec
+		next.Refused = true
+		if err := c.put(&next); err != nil {
+			return err
+		}
+	}
+	return c.needed(c.cfg.Type == OAuth, "it does not accept the token that its issuer has issued")
+}
+
+// stepUp gets more scopes after an answer of 403 with insufficient_scope
+// (https://modelcontextprotocol.io/specification/2025-11-25/basic/authorization#step-up-authorization-flow).
+// Each scope is asked for once.
+func (c *Client) stepUp(ctx context.Context, sent string, ch discovery.Challenge) error {
+	rec, err := c.current(true)
+	if err != nil {
+		return err
+	}
+	if rec.Fresh(time.Now()) && rec.Access != sent {
+		return nil
+	}
+	c.mu.Lock()
+	asked := len(ch.Scopes) == 0 || contains(c.asked, ch.Scopes)
+	if !asked && (c.cfg.Type == ClientCredentials || c.opts.Browse != nil) {
+		c.asked = union(c.asked, ch.Scopes)
+	}
+	c.mu.Unlock()
+	switch {
+	case rec != nil && rec.Grants(ch.Scopes), asked:
+		return fault.New(fault.Denied, "server %s wants more than its issuer grants (scope %s)", c.cfg.Server, strings.Join(ch.Scopes, " "))
+	case c.cfg.Type == ClientCredentials:
+		return c.machine(ctx, sent, ch, ch.Scopes)
+	case c.opts.Browse != nil:
+		return c.browse(ctx, ch, ch.Scopes)
+	}
+	unlock, err := c.lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if rec, err = c.current(true); err == nil && rec != nil && !contains(rec.Wanted, ch.Scopes) {
+		next := *rec
+		next.Wanted = union(rec.Wanted, ch.Scopes)
+		err = c.put(&next)
+	}
+	if err != nil {
+		return err
+	}
+	n := c.needed(true, "the request needs the scope %s", strings.Join(ch.Scopes, " "))
+	n.Scopes = ch.Scopes
+	return n
+}
+
+// renewPause is how long a failed renewal answers for those that wait behind it.
+const renewPause = 2 * time.Second
+
+// renew gets a new access token for the record, unless somebody else has done so
+// meanwhile. Stale is a token that the server has refused, or empty.
+func (c *Client) renew(ctx context.Context, stale string) (*tokens.Record, error) {
+	unlock, err := c.lock(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	c.mu.Lock()
+	unsaved := c.unsaved
+	c.mu.Unlock()
+	if unsaved != nil {
+		if err := c.put(unsaved); err != nil {
+			return nil, err
+		}
+	}
+	rec, err := c.current(true)
+	switch {
+	case err != nil:
+		return nil, err
+	case rec.Fresh(time.Now()) && rec.Access != stale:
+		return rec, nil
+	case !c.renewable(rec) || rec == nil:
+		return nil, c.needed(true, "nobody has logged in")
+	case time.Since(c.failedAt) < renewPause:
+		return nil, c.failed
+	}
+	form := grant("refresh_token", rec.Key.Resource)
+	form.Set("refresh_token", rec.Refresh)
+	if c.cfg.Type == ClientCredentials {
+		form = grant("client_credentials", rec.Key.Resource)
+		setScope(form, rec.Scopes)
+	}
+	next := *rec
+	if err := c.ask(ctx, &next, form); err != nil {
+		if ctx.Err() == nil {
+			c.failed, c.failedAt = err, time.Now()
+		}
+		return nil, c.lost(rec, err)
+	}
+	if next.Refresh == "" {
+		next.Refresh = rec.Refresh // RFC 6749 section 6: the old one stays good
+	}
+	if err := c.put(&next); err != nil {
+		return nil, err
+	}
+	if stale != "" {
+		c.mu.Lock()
+		c.renewed = next.Access
+		c.mu.Unlock()
+	}
+	c.log.Debug("access token renewed", "issuer", next.Key.Issuer, "expires", next.Expiry)
+	return &next, nil
+}
+
+// lost is what a failed renewal comes to: where the issuer has ended the grant or
+// forgotten the client, the tokens are gone and a person must log in.
+func (c *Client) lost(rec *tokens.Record, err error) error {
+	oe, ok := errors.AsType[*IssuerError](err)
+	if !ok || oe.temporary() {
+		return err
+	}
+	next := *rec
+	next.Access, next.Refresh, next.Expiry = "", "", time.Time{}
+	if oe.Code == "invalid_client" || oe.Code == "unauthorized_client" {
+		next.Client = tokens.Client{}
+	}
+	if perr := c.put(&next); perr != nil {
+		return errors.Join(err, perr)
+	}
+	c.log.Warn("authorization has ended", "issuer", rec.Key.Issuer, "error", oe)
+	return c.needed(c.cfg.Type == OAuth, "%v", oe)
+}
+
+// machine gets a token for a client that speaks for itself.
+func (c *Client) machine(ctx context.Context, sent string, ch discovery.Challenge, more []string) error {
+	unlock, err := c.lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	rec, err := c.current(true)
+	if err != nil {
+		return err
+	}
+	if rec.Fresh(time.Now()) && rec.Access != sent {
+		return nil
+	}
+	found, err := c.discover(ctx, ch)
+	if err != nil {
+		return err
+	}
+	client, err := c.register(ctx, found, "", nil)
+	if err != nil {
+		return err
+	}
+	next := newRecord(c.cfg.Server, found, client)
+	scopes := c.scopes(found, ch, rec, more)
+	form := grant("client_credentials", found.Resource)
+	setScope(form, scopes)
+	if err := c.ask(ctx, next, form); err != nil {
+		if oe, ok := errors.AsType[*IssuerError](err); ok && !oe.temporary() {
+			return c.needed(false, "%v", oe)
+		}
+		return err
+	}
+	if err := c.put(next); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	c.renewed = next.Access
+	c.mu.Unlock()
+	c.log.Info("authorized as a client of its own", "issuer", found.Issuer, "scopes", next.Scopes)
+	return nil
+}
+
+// scopes are those to ask for: the configured ones, else those of the challenge,
+// else those that the resource names
+// (https://modelcontextprotocol.io/specification/2025-11-25/basic/authorization#scope-selection-strategy);
+// besides them those that this issuer has granted before, and more.
+func (c *Client) scopes(found *discovery.Found, ch discovery.Challenge, rec *tokens.Record, more []string) []string {
+	scopes := c.cfg.Scopes
+	if len(scopes) == 0 {
+		scopes = ch.Scopes
+	}
+	if len(scopes) == 0 {
+		scopes = found.Scopes
+	}
+	if rec != nil && rec.Key.Issuer == found.Issuer {
+		scopes = union(rec.Scopes, scopes, rec.Wanted)
+	}
+	return union(scopes, more)
+}
+
+func newRecord(server string, found *discovery.Found, client tokens.Client) *tokens.Record {
+	return &tokens.Record{
+		Key:           tokens.Key{Server: server, Resource: found.Resource, Issuer: found.Issuer},
+		Client:        client,
+		TokenEndpoint: found.Meta.TokenEndpoint, RevocationEndpoint: found.Meta.RevocationEndpoint,
+	}
+}
+
+// union is all of lists, each once, in order.
+func union(lists ...[]string) []string {
+	var out []string
+	for _, s := range slices.Concat(lists...) {
+		if !slices.Contains(out, s) {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+func contains(all, some []string) bool {
+	return !slices.ContainsFunc(some, func(s string) bool { return !slices.Contains(all, s) })
+}

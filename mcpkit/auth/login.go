@@ -1,0 +1,211 @@
+package auth
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/oauth2"
+
+	"github.com/aurorabot-dev/platform/mcpkit/auth/discovery"
+	"github.com/aurorabot-dev/platform/mcpkit/auth/tokens"
+)
+
+// Login is one run of the authorization code flow with PKCE (OAuth 2.1 section
+// 4.1), from the address that a person opens to the tokens.
+type Login struct {
+	URL         string // for the person's browser
+	Issuer      string // who will ask the person
+	Scopes      []string
+	RedirectURI string // where the browser comes back to
+
+	c        *Client
+	found    *discovery.Found
+	client   tokens.Client
+	prior    *tokens.Record
+	state    string
+	verifier string
+}
+
+// RedirectPort is the port that a client was registered with before, which spares
+// a new registration, or 0.
+func (c *Client) RedirectPort() int {
+	rec, err := c.current(true)
+	if err != nil || rec == nil {
+		return 0
+	}
+	u, err := url.Parse(rec.Client.RedirectURI)
+	if err != nil || !discovery.IsLoopback(u.Hostname()) {
+		return 0
+	}
+	var port int
+	fmt.Sscan(u.Port(), &port)
+	return port
+}
+
+// Begin asks the server and its issuer what a login takes. The browser will be
+// sent back to redirectURI; more are scopes to ask for besides.
+func (c *Client) Begin(ctx context.Context, redirectURI string, more []string) (*Login, error) {
+	if c.cfg.Type != OAuth {
+		return nil, c.needed(false, "its authorization is configured (%s), so nobody can log in", c.cfg.Type)
+	}
+	return c.begin(ctx, redirectURI, c.probe(ctx), more)
+}
+
+// begin is Begin with the challenge known.
+func (c *Client) begin(ctx context.Context, redirectURI string, ch discovery.Challenge, more []string) (*Login, error) {
+	found, err := c.discover(ctx, ch)
+	if err != nil {
+		return nil, err
+	}
+	meta := found.Meta
+	switch {
+	case meta.AuthorizationEndpoint == "":
+		return nil, c.needed(false, "the authorization server %s has no page where a person could log in", found.Issuer)
+	case !found.Guessed && !slices.Contains(meta.CodeChallengeMethodsSupported, "S256"):
+		// https://modelcontextprotocol.io/specification/2025-11-25/basic/authorization#authorization-code-protection
+		return nil, c.needed(false, "the authorization server %s does not support PKCE with S256", found.Issuer)
+	}
+	prior, err := c.current(true)
+	if err != nil {
+		return nil, err
+	}
+	client, err := c.register(ctx, found, redirectURI, prior)
+	if err != nil {
+		return nil, err
+	}
+	scopes := c.scopes(found, ch, prior, more)
+	if slices.Contains(meta.ScopesSupported, "offline_access") {
+		scopes = union(scopes, []string{"offline_access"}) // OpenID Connect Core section 11: for a refresh token
+	}
+	l := &Login{
+		Issuer: found.Issuer, Scopes: scopes, RedirectURI: redirectURI,
+		c: c, found: found, client: client, prior: prior, state: rand.Text(), verifier: oauth2.GenerateVerifier(),
+	}
+	c.opts.Secret(l.state, l.verifier)
+	flow := oauth2.Config{
+		ClientID: client.ID, RedirectURL: redirectURI, Scopes: scopes,
+		Endpoint: oauth2.Endpoint{AuthURL: meta.AuthorizationEndpoint},
+	}
+	l.URL = flow.AuthCodeURL(l.state, oauth2.S256ChallengeOption(l.verifier), oauth2.SetAuthURLParam("resource", found.Resource))
+	return l, nil
+}
+
+// probe asks the server for its challenge. Without one discovery finds the
+// metadata at its well-known places.
+func (c *Client) probe(ctx context.Context) discovery.Challenge {
+	const ping = `{"jsonrpc":"2.0","id":1,"method":"ping"}`
+	header := http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"}}
+	target := *c.url
+	target.User, target.Fragment = nil, ""
+	_, _, err := c.fetch.Do(ctx, http.MethodPost, target.String(), header, strings.NewReader(ping))
+	if se, ok := errors.AsType[*discovery.StatusError](err); ok && se.Status == http.StatusUnauthorized {
+		return discovery.ParseChallenge(se.Header)
+	}
+	return discovery.Challenge{}
+}
+
+// ParseAnswer reads what a person has pasted: the address that the browser ended
+// at, its query, or a bare code.
+func ParseAnswer(text string) (url.Values, error) {
+	text = strings.TrimSpace(text)
+	if _, query, ok := strings.Cut(text, "?"); ok {
+		text = query
+	} else if !strings.Contains(text, "=") || !strings.Contains(text, "code=") && !strings.Contains(text, "error=") {
+		if text == "" || strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' }) {
+			return nil, errors.New("this is neither the address that the browser ended at nor a code")
+		}
+		return url.Values{"code": {text}}, nil
+	}
+	text, _, _ = strings.Cut(text, "#")
+	q, err := url.ParseQuery(text)
+	if err != nil || q.Get("code") == "" && q.Get("error") == "" {
+		return nil, errors.New("there is neither a code nor an error in this address")
+	}
+	return q, nil
+}
+
+// Finish takes the query of the redirect, checks that it is the answer to this
+// login by the issuer it went to, and stores the tokens that its code is exchanged
+// for.
+func (l *Login) Finish(ctx context.Context, answer url.Values) error {
+	l.c.opts.Secret(answer.Get("code"))
+	if subtle.ConstantTimeCompare([]byte(answer.Get("state")), []byte(l.state)) != 1 {
+		return errors.New("the answer belongs to another login (its state differs)")
+	}
+	// RFC 9207 section 2.4: compared as it is, before anything else is believed.
+	iss, named := answer.Get("iss"), answer.Has("iss")
+	switch advertised := l.found.Meta.AuthorizationResponseIssParameterSupported; {
+	case advertised && !named:
+		return fmt.Errorf("the answer does not say that it is from %s (iss is missing)", l.Issuer)
+	case named && iss != l.Issuer:
+		return fmt.Errorf("the answer is from %q, and the login went to %s (iss differs)", clean(iss), l.Issuer)
+	}
+	if code := answer.Get("error"); code != "" {
+		return &IssuerError{Issuer: l.Issuer, Code: clean(code), Description: clean(answer.Get("error_description"))}
+	}
+	if answer.Get("code") == "" {
+		return errors.New("there is no code in the answer")
+	}
+	return l.exchange(ctx, answer.Get("code"))
+}
+
+// FinishCode is Finish for a bare code, pasted by the person who began the login.
+// PKCE binds the code to it; but who sent it cannot be checked, so an issuer that
+// says who it is in its answers is asked for the whole answer.
+func (l *Login) FinishCode(ctx context.Context, code string) error {
+	l.c.opts.Secret(code)
+	if l.found.Meta.AuthorizationResponseIssParameterSupported {
+		return fmt.Errorf("%s marks its answers: the whole address that the browser ended at is needed, not the code alone", l.Issuer)
+	}
+	return l.exchange(ctx, code)
+}
+
+func (l *Login) exchange(ctx context.Context, code string) error {
+	c := l.c
+	rec := newRecord(c.cfg.Server, l.found, l.client)
+	form := grant("authorization_code", l.found.Resource)
+	form.Set("code", code)
+	form.Set("redirect_uri", l.RedirectURI)
+	form.Set("code_verifier", l.verifier)
+	rec.Scopes = l.Scopes // where the answer does not say otherwise
+	if l.prior != nil && l.prior.Key == rec.Key {
+		rec.Wanted = l.prior.Wanted
+	}
+	unlock, err := c.lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if err := c.ask(ctx, rec, form); err != nil {
+		return err
+	}
+	if err := c.put(rec); err != nil {
+		return err
+	}
+	c.log.Info("logged in", "issuer", rec.Key.Issuer, "resource", rec.Key.Resource, "scopes", rec.Scopes, "renews", rec.Refresh != "")
+	return nil
+}
+
+// browse logs in with whoever Options.Browse reaches.
+func (c *Client) browse(ctx context.Context, ch discovery.Challenge, more []string) error {
+	l, err := c.begin(ctx, c.opts.RedirectURI, ch, more)
+	if err != nil {
+		return err
+	}
+	if p := l.prior; p != nil && more == nil && p.Key.Issuer == l.Issuer && p.Access != "" && time.Since(p.Obtained) < time.Minute {
+		return c.needed(true, "it does not accept the token of a login just made")
+	}
+	answer, err := c.opts.Browse(ctx, l.URL)
+	if err != nil {
+		return err
+	}
+	return l.Finish(ctx, answer)
+}
