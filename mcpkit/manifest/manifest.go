@@ -29,6 +29,7 @@ import (
 	"maps"
 	"net/url"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -99,6 +100,7 @@ type MCP struct {
 	// An http server.
 	URL     string            `json:"url,omitempty" jsonschema:"endpoint of an http server"`
 	Headers map[string]string `json:"headers,omitempty" jsonschema:"headers of every request to an http server"`
+	Auth    Auth              `json:"auth,omitzero" jsonschema:"how to authorize towards an http server; oauth where nothing is said and headers have no Authorization"`
 
 	HealthTimeout strict.Duration `json:"health_timeout,omitzero" jsonschema:"from start until the server must be ready; generous because the first start may download packages"`
 	CallTimeout   strict.Duration `json:"call_timeout,omitzero" jsonschema:"until a call must be answered or show progress"`
@@ -112,6 +114,33 @@ type MCP struct {
 	Sampling    bool `json:"sampling,omitempty" jsonschema:"let the server ask for a model's answer"`
 	Elicitation bool `json:"elicitation,omitempty" jsonschema:"let the server ask a person"`
 }
+
+// Values of Auth.Type.
+const (
+	AuthNone              = "none"               // nothing is added to requests
+	AuthBearer            = "bearer"             // a token that never changes
+	AuthOAuth             = "oauth"              // a person agrees, by platform auth login
+	AuthClientCredentials = "client_credentials" // the platform speaks for itself
+)
+
+// Auth says how to authorize towards an http server. What its server and issuer
+// publish need not be written.
+type Auth struct {
+	Type              string   `json:"type,omitempty" jsonschema:"none, bearer, oauth or client_credentials; bearer where a token is given, else oauth"`
+	Token             string   `json:"token,omitempty" jsonschema:"the token of type bearer"`
+	ClientID          string   `json:"client_id,omitempty" jsonschema:"client that is registered with the issuer already"`
+	ClientSecret      string   `json:"client_secret,omitempty" jsonschema:"its secret"`
+	ClientKeyFile     string   `json:"client_key_file,omitempty" jsonschema:"its private key in PEM instead of a secret, relative to the manifest's folder"`
+	ClientAuth        string   `json:"client_auth,omitempty" jsonschema:"how the client authenticates: client_secret_basic, client_secret_post, private_key_jwt or none; as the issuer prefers where absent"`
+	ClientMetadataURL string   `json:"client_metadata_url,omitempty" jsonschema:"https address of a client id metadata document, for issuers that read such"`
+	Issuer            string   `json:"issuer,omitempty" jsonschema:"the only authorization server to use; the one that the server names where absent"`
+	Scopes            []string `json:"scopes,omitempty" jsonschema:"scopes to ask for instead of those that the server names"`
+	Audience          []string `json:"audience,omitempty" jsonschema:"audiences of access tokens that are accepted beside the server itself"`
+	RedirectPort      int      `json:"redirect_port,omitempty" jsonschema:"port on this machine that a login comes back to; any free one where absent"`
+}
+
+// isZero reports whether nothing was said.
+func (a *Auth) isZero() bool { return reflect.ValueOf(*a).IsZero() }
 
 // Restart says what happens after a crash. The pause before a restart doubles
 // from Backoff up to MaxBackoff.
@@ -209,7 +238,7 @@ func (m *Manifest) resolve(path string) string {
 // SecretValues are the values that must not appear in logs, results and events:
 // those of the names in secrets, those of env and headers whose names say it
 // (API_TOKEN, Authorization), of arguments after a flag that says it (--api-key),
-// and a password in the URL. They are sorted and
+// those of auth, and a password in the URL. They are sorted and
 // distinct; redact.New leaves out what is too short to be removed.
 func (m *Manifest) SecretValues() []string {
 	set := map[string]bool{}
@@ -278,6 +307,9 @@ func (m *Manifest) secrets() iter.Seq2[string, string] {
 			if !strings.HasPrefix(value, "-") && !plainValue(value) && !yield(flag, value) {
 				return
 			}
+		}
+		if a := &m.MCP.Auth; !yield("auth.token", a.Token) || !yield("auth.client_secret", a.ClientSecret) {
+			return
 		}
 		if u, err := url.Parse(m.MCP.URL); err == nil && u.User != nil {
 			if p, ok := u.User.Password(); ok {

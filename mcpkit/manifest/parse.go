@@ -93,6 +93,33 @@ func (m *Manifest) complete(transportGiven bool) {
 	}
 }
 
+// AuthType is how to authorize towards the server, one of the values of
+// Auth.Type; [AuthNone] for a stdio server.
+func (m *Manifest) AuthType() string {
+	a := &m.MCP.Auth
+	switch {
+	case m.MCP.Transport != HTTP:
+		return AuthNone
+	case a.Type != "":
+		return a.Type
+	case a.Token != "":
+		return AuthBearer
+	case a.isZero() && m.hasHeader("Authorization"):
+		return AuthNone // the header says it all
+	}
+	return AuthOAuth
+}
+
+// hasHeader reports whether a header is configured, however it is spelt.
+func (m *Manifest) hasHeader(name string) bool {
+	for h := range m.MCP.Headers {
+		if strings.EqualFold(h, name) {
+			return true
+		}
+	}
+	return false
+}
+
 var (
 	packageForm = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$`)
 	aliasForm   = regexp.MustCompile(`^[A-Za-z0-9-]+(_[A-Za-z0-9-]+)*$`)
@@ -135,6 +162,7 @@ func (m *Manifest) check(fault report) {
 		}
 	}
 	m.checkTransport(fault)
+	m.checkAuth(fault)
 	m.checkEnv(fault)
 	m.checkRanges(fault)
 	seen := map[string]int{}
@@ -194,6 +222,79 @@ func (m *Manifest) checkTransport(fault report) {
 	for key, path := range paths {
 		if strings.HasPrefix(path, "~/") || path == "~" {
 			fault(key, "write ${HOME} instead", "~ is not expanded")
+		}
+	}
+}
+
+func (m *Manifest) checkAuth(fault report) {
+	a := &m.MCP.Auth
+	const key = "mcp.auth"
+	if m.MCP.Transport != HTTP {
+		if !a.isZero() {
+			fault(key, "give the server what it needs in env", "only an http server is authorized towards")
+		}
+		return
+	}
+	typ := m.AuthType()
+	machine := typ == AuthClientCredentials
+	oauth := typ == AuthOAuth || machine
+	switch {
+	case !oauth && typ != AuthBearer && typ != AuthNone:
+		fault(key+".type", "write none, bearer, oauth or client_credentials", "unknown type %q", clip(typ))
+		return
+	case typ != AuthNone && m.hasHeader("Authorization"):
+		fault(key, "keep one of them", "headers has an Authorization already")
+	}
+	if typ == AuthBearer && a.Token == "" && !m.Disabled {
+		fault(key+".token", "", "the token is empty")
+	}
+	if typ != AuthBearer && a.Token != "" {
+		fault(key+".token", "write type: bearer or leave the token out", "type %s has no token", typ)
+	}
+	for _, k := range []struct {
+		key string
+		set bool
+	}{
+		{"client_id", a.ClientID != ""}, {"client_secret", a.ClientSecret != ""}, {"client_key_file", a.ClientKeyFile != ""},
+		{"client_auth", a.ClientAuth != ""}, {"client_metadata_url", a.ClientMetadataURL != ""}, {"issuer", a.Issuer != ""},
+		{"scopes", len(a.Scopes) > 0}, {"audience", len(a.Audience) > 0}, {"redirect_port", a.RedirectPort != 0},
+	} {
+		if k.set && !oauth {
+			fault(key+"."+k.key, "", "type %s has no %s", typ, k.key)
+		}
+	}
+	if machine && a.ClientID == "" {
+		fault(key, "", "client_credentials needs a client_id")
+	}
+	if machine && a.ClientSecret == "" && a.ClientKeyFile == "" && !m.Disabled {
+		fault(key, "", "client_credentials needs a client_secret or a client_key_file")
+	}
+	if a.ClientSecret != "" && a.ClientKeyFile != "" {
+		fault(key+".client_key_file", "keep one of them", "the client has a client_secret already")
+	}
+	if a.ClientID == "" && (a.ClientSecret != "" || a.ClientKeyFile != "") && !machine {
+		fault(key, "", "a client_secret or client_key_file needs its client_id")
+	}
+	if !slices.Contains([]string{"", "none", "client_secret_basic", "client_secret_post", "private_key_jwt"}, a.ClientAuth) {
+		fault(key+".client_auth", "write client_secret_basic, client_secret_post, private_key_jwt or none", "unknown method %q", clip(a.ClientAuth))
+	}
+	if a.ClientAuth == "private_key_jwt" && a.ClientKeyFile == "" {
+		fault(key+".client_auth", "", "private_key_jwt needs a client_key_file")
+	}
+	for _, e := range []struct{ key, url string }{{"issuer", a.Issuer}, {"client_metadata_url", a.ClientMetadataURL}} {
+		if e.url == "" || m.raw && strings.Contains(e.url, "${") {
+			continue
+		}
+		if u, err := url.Parse(e.url); err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil || u.Fragment != "" {
+			fault(key+"."+e.key, "write it like https://id.example.com", "not an absolute https URL")
+		}
+	}
+	if a.RedirectPort < 0 || a.RedirectPort > 65535 {
+		fault(key+".redirect_port", "", "%d is outside 0 to 65535", a.RedirectPort)
+	}
+	for i, s := range a.Scopes {
+		if s == "" || strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' || r == '"' || r == '\\' }) { // RFC 6749 section 3.3
+			fault(fmt.Sprintf("%s.scopes[%d]", key, i), "write one scope an entry", "not a scope: %q", clip(s))
 		}
 	}
 }

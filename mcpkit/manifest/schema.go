@@ -29,6 +29,7 @@ func Schema() []byte {
 	s.Title = "manifest.yaml of an MCP server"
 	s.Properties["type"].Enum = []any{TypeServer}
 	s.Properties["mcp"].Properties["transport"].Enum = []any{Stdio, HTTP, nil}
+	s.Properties["mcp"].Properties["auth"].Properties["type"].Enum = []any{AuthNone, AuthBearer, AuthOAuth, AuthClientCredentials, nil}
 	return EncodeSchema(s)
 }
 
