@@ -18,6 +18,7 @@ import (
 
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/console"
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/control"
+	"github.com/aurorabot-dev/platform/cmd/platform/internal/daemon"
 	"github.com/aurorabot-dev/platform/mcpkit/catalog"
 	"github.com/aurorabot-dev/platform/mcpkit/externalizer"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
@@ -25,11 +26,7 @@ import (
 	export "github.com/aurorabot-dev/platform/mcpkit/openai"
 )
 
-const (
-	// defaultModel is asked where the endpoint is the default one.
-	defaultModel = "gpt-4.1-mini"
-	maxAskFile   = 1 << 20 // bytes of a question, a system text or a key
-)
+const maxAskFile = 1 << 20 // bytes of a question, a system text or a key
 
 // askOptions are the flags of ask.
 type askOptions struct {
@@ -50,7 +47,8 @@ calls go through the same gate as any, and their results back to it, until it
 answers. QUESTION "-" is read from standard input.
 
 Any endpoint with an OpenAI-compatible API will do. Its key is taken from
-OPENAI_API_KEY or --key-file, its address from --base-url or OPENAI_BASE_URL.
+OPENAI_API_KEY or --key-file, its address from --base-url, OPENAI_BASE_URL or "ask"
+in platform.yaml, and the model's name from --model, OPENAI_MODEL or there.
 
 On a terminal the answer appears as it is written, and each tool call as one line;
 a call that a person has to approve waits for that, and says how to. Elsewhere the answer alone is printed, or with --json the whole transcript. The
@@ -72,9 +70,9 @@ running calls.`,
 		},
 	})
 	f := cmd.Flags()
-	f.StringVar(&o.base, "base-url", "", "of the endpoint (also OPENAI_BASE_URL; default "+externalizer.DefaultBaseURL+")")
-	f.StringVar(&o.model, "model", "", "name of the model (default "+defaultModel+", for the default endpoint)")
-	f.StringVar(&o.profile, "profile", "", "provider profile: "+strings.Join(export.Profiles(), ", "))
+	f.StringVar(&o.base, "base-url", "", "of the endpoint (also OPENAI_BASE_URL, ask.base_url; default "+externalizer.DefaultBaseURL+")")
+	f.StringVar(&o.model, "model", "", "name of the model (also OPENAI_MODEL, ask.model)")
+	f.StringVar(&o.profile, "profile", "", "provider profile (also ask.profile; default "+export.DefaultProfile+"): "+strings.Join(export.Profiles(), ", "))
 	f.StringVar(&o.system, "system", "", "file with the system text")
 	f.StringVar(&o.keyFile, "key-file", "", "file with the endpoint's key (instead of OPENAI_API_KEY)")
 	f.StringArrayVar(&o.servers, "server", nil, "offer only the tools of this server; may be repeated")
@@ -141,16 +139,18 @@ func (c *cli) loop(cmd *cobra.Command, o *askOptions) (*externalizer.Loop, error
 	if err != nil {
 		return nil, err
 	}
-	o.base = cmp.Or(o.base, os.Getenv("OPENAI_BASE_URL"), externalizer.DefaultBaseURL)
-	o.profile = cmp.Or(o.profile, export.DefaultProfile)
-	if o.base == externalizer.DefaultBaseURL {
-		o.model = cmp.Or(o.model, defaultModel)
-		if key == "" {
-			return nil, &hinted{errors.New("there is no key for " + o.base), "set OPENAI_API_KEY, or name a file with --key-file"}
-		}
+	set := daemon.Defaults()
+	if err := set.ReadConfig(daemon.DefaultConfig, false); err != nil {
+		return nil, err
+	}
+	o.base = cmp.Or(o.base, os.Getenv("OPENAI_BASE_URL"), set.Ask.BaseURL, externalizer.DefaultBaseURL)
+	o.model = cmp.Or(o.model, os.Getenv("OPENAI_MODEL"), set.Ask.Model)
+	o.profile = cmp.Or(o.profile, set.Ask.Profile, export.DefaultProfile)
+	if o.base == externalizer.DefaultBaseURL && key == "" {
+		return nil, &hinted{errors.New("there is no key for " + o.base), "set OPENAI_API_KEY, or name a file with --key-file"}
 	}
 	if o.model == "" {
-		return nil, &usageError{errors.New("the endpoint's model has to be named with --model"), cmd}
+		return nil, &usageError{errors.New("the endpoint's model has to be named: with --model, OPENAI_MODEL, or ask.model in platform.yaml"), cmd}
 	}
 	for name, n := range map[string]int64{"max-steps": int64(o.steps), "max-tokens": int64(o.tokens), "timeout": int64(o.timeout)} {
 		if n <= 0 {

@@ -4,7 +4,7 @@
 // the Externalizer of the source documents.
 //
 //	loop, err := externalizer.New(externalizer.Options{
-//		Caller: externalizer.Gate(h), Key: key, Model: "gpt-4.1-mini",
+//		Caller: externalizer.Gate(h), Key: key, Model: model,
 //	})
 //	res, err := loop.Ask(ctx, "What is the weather in Berlin?")
 //	fmt.Println(res.Answer)
@@ -24,8 +24,10 @@ package externalizer
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -155,7 +157,7 @@ func (l *Loop) Ask(ctx context.Context, question string) (*Result, error) {
 // Continue runs an earlier conversation, however it ended, with one more question.
 func (l *Loop) Continue(ctx context.Context, earlier *Result, question string) (*Result, error) {
 	asked := openai.ChatCompletionMessage{Role: openai.ChatMessageRoleUser, Content: question}
-	return l.Run(ctx, append(slices.Clone(earlier.Messages), asked), earlier.Sources...)
+	return l.run(ctx, append(slices.Clone(earlier.Messages), asked), earlier.Sources, earlier.Extras)
 }
 
 // Run goes on with a conversation until the model answers. The history has no
@@ -166,8 +168,13 @@ func (l *Loop) Continue(ctx context.Context, earlier *Result, question string) (
 // The result is there also beside an error, as far as the run came; its Stop
 // says why it ended, and it can be continued. No goroutine outlives Run.
 func (l *Loop) Run(ctx context.Context, history []openai.ChatCompletionMessage, sources ...string) (*Result, error) {
+	return l.run(ctx, history, sources, nil)
+}
+
+func (l *Loop) run(ctx context.Context, history []openai.ChatCompletionMessage, sources []string, extras map[string]json.RawMessage) (*Result, error) {
 	r := l.begin(history)
 	r.res.Sources = append(r.res.Sources, sources...)
+	maps.Copy(r.res.Extras, extras)
 	defer r.end()
 	if n := len(history); n == 0 || strings.TrimSpace(history[n-1].Content) == "" && len(history[n-1].MultiContent) == 0 {
 		return r.failed(ctx, errors.New("there is nothing to answer"))
@@ -209,13 +216,14 @@ type run struct {
 
 func (l *Loop) begin(history []openai.ChatCompletionMessage) *run {
 	r := &run{Loop: l, ids: map[string]bool{}}
-	r.res = &Result{Messages: slices.Clone(history), Steps: []Step{}, Sources: []string{}}
+	r.res = &Result{Messages: slices.Clone(history), Steps: []Step{}, Sources: []string{}, Extras: map[string]json.RawMessage{}}
 	for _, m := range history {
 		for _, c := range m.ToolCalls {
 			r.ids[c.ID] = true
 		}
 	}
 	r.wire = newTransport(l.o.Transport)
+	r.wire.extras = r.res.Extras
 	config := openai.DefaultConfig(l.o.Key)
 	config.BaseURL = l.o.BaseURL
 	config.HTTPClient = &http.Client{Transport: r.wire, CheckRedirect: refuseRedirect}

@@ -30,6 +30,7 @@ const (
 type answer struct {
 	text, refusal, reasoning string
 	calls                    []openai.ToolCall
+	extras                   []json.RawMessage // beyond the API, of each call
 	finish                   string
 	usage                    Usage
 }
@@ -137,6 +138,7 @@ func (r *run) attempt(ctx context.Context, req openai.ChatCompletionRequest) (a 
 		a.text += part.Text
 	}
 	a.calls = m.ToolCalls[:min(len(m.ToolCalls), maxCalls)]
+	a.extras = r.wire.extra.of(len(a.calls))
 	r.show(a.text)
 	return a, false, nil
 }
@@ -184,6 +186,7 @@ func (r *run) stream(ctx context.Context, req openai.ChatCompletionRequest) (a *
 	}
 	a.text, a.refusal, a.reasoning = text.String(), refusal.String(), reasoning.String()
 	a.calls = calls.Calls()
+	a.extras = r.wire.extra.of(len(a.calls))
 	if a.finish == "" { // a call may lack its last arguments, or all of them
 		return nil, shown, errBroken
 	}

@@ -45,6 +45,10 @@ type Result struct {
 	Usage    Usage                          `json:"usage"`
 	Messages []openai.ChatCompletionMessage `json:"messages"` // the conversation without the system message
 	Sources  []string                       `json:"sources"`  // the gate's ids of the calls whose words are in it
+	// Extras are members beyond the API that the endpoint gave calls, such as
+	// Gemini's thought signatures, by the calls' ids in Messages. It gets them back
+	// with the calls; without them it may refuse to go on.
+	Extras map[string]json.RawMessage `json:"extras,omitempty"`
 }
 
 // Step is one completion and what came of it.

@@ -3,6 +3,7 @@ package externalizer
 import (
 	"bufio"
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -25,6 +26,9 @@ type transport struct {
 	base  http.RoundTripper
 	close func()
 	after time.Duration // Retry-After of the last answer; less than zero for none
+
+	extras map[string]json.RawMessage // that go back with calls, by their ids
+	extra  *extra                     // of the last answer
 }
 
 func newTransport(base http.RoundTripper) *transport {
@@ -44,7 +48,13 @@ func refuseRedirect(req *http.Request, _ []*http.Request) error {
 var errRedirect = errors.New("the endpoint redirects")
 
 func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
-	t.after = -1
+	t.after, t.extra = -1, &extra{}
+	if len(t.extras) > 0 && req.Body != nil {
+		var err error
+		if req, err = restore(req, t.extras); err != nil {
+			return nil, err
+		}
+	}
 	res, err := t.base.RoundTrip(req)
 	if err != nil {
 		return nil, err
@@ -56,9 +66,9 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	limited := &capped{r: res.Body, left: maxAnswer}
 	if kind, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type")); kind == "text/event-stream" {
-		res.Body = body{newDataLines(limited), res.Body}
+		res.Body = body{newDataLines(limited, t.extra.line), res.Body}
 	} else {
-		res.Body = body{limited, res.Body}
+		res.Body = body{io.TeeReader(limited, &t.extra.whole), res.Body}
 	}
 	return res, nil
 }
@@ -86,13 +96,14 @@ func (c *capped) Read(p []byte) (int, error) {
 // dataLines passes on only the data lines of an event stream.
 type dataLines struct {
 	lines *bufio.Scanner
+	see   func(data []byte) // each line's data
 	rest  []byte
 }
 
-func newDataLines(r io.Reader) *dataLines {
+func newDataLines(r io.Reader, see func([]byte)) *dataLines {
 	s := bufio.NewScanner(r)
 	s.Buffer(nil, maxSSELine)
-	return &dataLines{lines: s}
+	return &dataLines{lines: s, see: see}
 }
 
 func (d *dataLines) Read(p []byte) (int, error) {
@@ -106,7 +117,9 @@ func (d *dataLines) Read(p []byte) (int, error) {
 		line := d.lines.Bytes()
 		if data, ok := bytes.CutPrefix(line, []byte("data:")); ok {
 			// In the one spelling by which the client knows errors.
-			d.rest = append(append(append(d.rest[:0], "data: "...), bytes.TrimSpace(data)...), '\n')
+			data = bytes.TrimSpace(data)
+			d.see(data)
+			d.rest = append(append(append(d.rest[:0], "data: "...), data...), '\n')
 		}
 	}
 	n := copy(p, d.rest)

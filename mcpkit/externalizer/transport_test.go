@@ -39,13 +39,13 @@ func TestOnlyDataLinesOfAStreamAreReadWhateverItsPieces(t *testing.T) {
 	in := ": keep\r\n\r\nevent: x\ndata:{\"a\":1}\n\nid: 4\ndata:   {\"error\":2}\r\nretry: 9\ndata: [DONE]"
 	want := "data: {\"a\":1}\ndata: {\"error\":2}\ndata: [DONE]\n"
 	for _, r := range []io.Reader{strings.NewReader(in), iotest.OneByteReader(strings.NewReader(in)), iotest.DataErrReader(strings.NewReader(in))} {
-		got, err := io.ReadAll(iotest.OneByteReader(newDataLines(r)))
+		got, err := io.ReadAll(iotest.OneByteReader(newDataLines(r, func([]byte) {})))
 		if err != nil || string(got) != want {
 			t.Errorf("%v: %q", err, got)
 		}
 	}
 	broken := errors.New("broken")
-	if _, err := io.ReadAll(newDataLines(iotest.ErrReader(broken))); !errors.Is(err, broken) {
+	if _, err := io.ReadAll(newDataLines(iotest.ErrReader(broken), func([]byte) {})); !errors.Is(err, broken) {
 		t.Errorf("a broken stream ends with %v", err)
 	}
 }

@@ -29,6 +29,9 @@ func (r *run) answer(ctx context.Context, x *export.Export, a *answer, bound err
 	}
 	for i, wanted := range a.calls {
 		calls[i], message.ToolCalls[i] = r.read(x, wanted)
+		if i < len(a.extras) && a.extras[i] != nil {
+			r.res.Extras[calls[i].ID] = a.extras[i]
+		}
 		switch c := &calls[i]; {
 		case c.Error != nil:
 		case a.finish == finishLength:

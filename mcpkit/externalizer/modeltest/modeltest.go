@@ -16,6 +16,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -56,6 +57,9 @@ type Call struct {
 	ID        string `json:"id"`
 	Name      string `json:"name"`
 	Arguments string `json:"arguments"`
+	// Extra are members beyond the API. A request that has the call without them,
+	// or with others, breaks a rule, as Gemini's thought signatures do.
+	Extra map[string]any `json:"extra"`
 }
 
 // Server is an endpoint with a script.
@@ -126,7 +130,7 @@ func (s *Script) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if s.Key != "" && r.Header.Get("Authorization") != "Bearer "+s.Key {
 		broken = append(broken, "the key is not the right one")
 	}
-	broken = append(broken, s.Rules.Check(raw)...)
+	broken = append(broken, s.rules().Check(raw)...)
 	var req openai.ChatCompletionRequest
 	if err := json.Unmarshal(raw, &req); err != nil {
 		broken = append(broken, err.Error())
@@ -172,6 +176,21 @@ func (s *Script) take(req openai.ChatCompletionRequest) (Turn, bool) {
 	return s.Turns[s.next-1], true
 }
 
+// rules are those for a request that comes now: calls that were made have to come
+// back with what was given.
+func (s *Script) rules() Rules {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := s.Rules
+	r.Extra = map[string]map[string]any{}
+	for _, t := range s.Turns[:s.next] {
+		for _, c := range t.Calls {
+			r.Extra[c.ID] = c.Extra
+		}
+	}
+	return r
+}
+
 func (t Turn) finish() string {
 	switch {
 	case t.Finish != "":
@@ -197,7 +216,7 @@ func (t Turn) whole(w http.ResponseWriter, req openai.ChatCompletionRequest) {
 	}
 	var calls []object
 	for _, c := range t.Calls {
-		calls = append(calls, object{"id": c.ID, "type": "function", "function": object{"name": c.Name, "arguments": c.Arguments}})
+		calls = append(calls, c.with(object{"id": c.ID, "type": "function", "function": object{"name": c.Name, "arguments": c.Arguments}}))
 	}
 	if calls != nil {
 		message["tool_calls"] = calls
@@ -258,11 +277,17 @@ func (t Turn) stream(w http.ResponseWriter, req openai.ChatCompletionRequest) {
 	line("[DONE]")
 }
 
+// with adds the call's members beyond the API.
+func (c Call) with(o object) object {
+	maps.Copy(o, c.Extra)
+	return o
+}
+
 func (t Turn) streamCalls(piece func(i int, more object)) {
 	const size = 7
 	left := make([]string, len(t.Calls))
 	for i, c := range t.Calls {
-		piece(i, object{"id": c.ID, "type": "function", "function": object{"name": c.Name}})
+		piece(i, c.with(object{"id": c.ID, "type": "function", "function": object{"name": c.Name}}))
 		left[i] = c.Arguments
 	}
 	for again := true; again; {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -14,7 +15,8 @@ import (
 // Rules are the published rules of a chat completions request, and what some
 // providers demand beyond them. The zero value has the published ones.
 type Rules struct {
-	ID *regexp.Regexp // of tool calls; nil takes any that is not empty
+	ID    *regexp.Regexp            // of tool calls; nil takes any that is not empty
+	Extra map[string]map[string]any // members that calls have to have, by their ids
 }
 
 // MistralIDs are the ids of tool calls that Mistral takes.
@@ -213,8 +215,15 @@ func (c *check) calls(what string, v any, ids map[string]bool) (open []string) {
 	}
 	for _, v := range list {
 		call, _ := v.(map[string]any)
-		c.keys(what, call, set("id", "type", "function"))
 		id, _ := call["id"].(string)
+		allowed := set("id", "type", "function")
+		for k, want := range c.rules.Extra[id] {
+			allowed[k] = true
+			if got, _ := json.Marshal(call[k]); !same(got, want) {
+				c.says("%s has the call %q with the %s %s", what, id, k, got)
+			}
+		}
+		c.keys(what, call, allowed)
 		if id == "" || ids[id] || c.rules.ID != nil && !c.rules.ID.MatchString(id) {
 			c.says("%s has a call with the id %q", what, id)
 		}
@@ -236,6 +245,16 @@ func (c *check) calls(what string, v any, ids map[string]bool) (open []string) {
 		}
 	}
 	return open
+}
+
+// same reports whether JSON says what a value does.
+func same(raw []byte, want any) bool {
+	b, err := json.Marshal(want)
+	if err != nil {
+		return false
+	}
+	var x, y any
+	return json.Unmarshal(raw, &x) == nil && json.Unmarshal(b, &y) == nil && reflect.DeepEqual(x, y)
 }
 
 // content is a text, or parts of the given types.

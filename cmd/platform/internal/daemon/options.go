@@ -62,6 +62,9 @@ type Options struct {
 	// Events routes event types, exact or as a prefix ending in ".*", to "inbox"
 	// or "journal".
 	Events map[string]string `yaml:"events"`
+	// Ask is what "platform ask" asks where its flags and the environment name
+	// nothing. The daemon has no use for it.
+	Ask Ask `yaml:"ask"`
 	// SpawnsPerMinute bounds how many processes are started, all servers
 	// together, after the first start of each.
 	SpawnsPerMinute int `yaml:"spawns_per_minute"`
@@ -85,6 +88,13 @@ type Tools struct {
 type Calls struct {
 	MaxPreview int `yaml:"max_preview"` // bytes of a result's text in an event
 	MaxResult  int `yaml:"max_result"`  // bytes above which a result is kept as an artifact
+}
+
+// Ask names a chat model.
+type Ask struct {
+	BaseURL string `yaml:"base_url"` // of an OpenAI-compatible API; empty means OpenAI's
+	Model   string `yaml:"model"`
+	Profile string `yaml:"profile"` // provider profile of the tools; empty means openai
 }
 
 // API says where the local API is served beside the socket.
