@@ -122,9 +122,10 @@ func (p *platform) quiet(emitted string) {
 	p.end(syscall.SIGTERM, 30*time.Second)
 }
 
-// asProducer writes the file of what was emitted as the judges read it: ids and
+// asProducer writes the file of what was emitted as the judges read it, and tells
+// each event's number: ids and
 // bytes are those of the journal, which replay gives; the emitter knows numbers.
-func (p *platform) asProducer(emitted string) string {
+func (p *platform) asProducer(emitted string) (path string, numbers map[string]int) {
 	p.t.Helper()
 	dir := filepath.Join(p.t.TempDir(), "replayed")
 	if _, err := p.verb("inbox", "replay", "--to", dir); err != nil {
@@ -135,6 +136,7 @@ func (p *platform) asProducer(emitted string) string {
 		p.t.Fatal(err)
 	}
 	known := make(map[int]record)
+	numbers = make(map[string]int) // of ids
 	for _, f := range files {
 		body, err := os.ReadFile(filepath.Join(dir, f.Name()))
 		if err != nil {
@@ -144,6 +146,7 @@ func (p *platform) asProducer(emitted string) string {
 		if old, twice := known[k]; twice {
 			p.t.Errorf("event %d has two ids: %s and %s", k, old.ID, e.Header.MessageID)
 		}
+		numbers[e.Header.MessageID] = k
 		sum := sha256.Sum256(body)
 		known[k] = record{ID: e.Header.MessageID, Source: e.Header.Source.Instance, Seq: int(e.Header.Seq), SHA: hex.EncodeToString(sum[:])}
 	}
@@ -159,11 +162,11 @@ func (p *platform) asProducer(emitted string) string {
 			lines.WriteString(line(p.t, r))
 		}
 	}
-	path := filepath.Join(p.t.TempDir(), "emitted")
+	path = filepath.Join(p.t.TempDir(), "emitted")
 	if err := os.WriteFile(path, []byte(lines.String()), 0o600); err != nil {
 		p.t.Fatal(err)
 	}
-	return path
+	return path, numbers
 }
 
 // numberOf is the number of an event of the emitter, whose text must fit it.
@@ -187,7 +190,8 @@ func numberOf(t *testing.T, body []byte) (int, envelope) {
 func (p *platform) verdict(emitted string, partial []string) {
 	p.t.Helper()
 	inbox := filepath.Join(p.data, "kernel", "inbox")
-	v := verdictOf(p.t, inbox, p.asProducer(emitted), partial, false)
+	producer, numbers := p.asProducer(emitted)
+	v := verdictOf(p.t, inbox, producer, partial, false)
 	if !v.clean() || v.Acked == 0 {
 		p.t.Errorf("%v", v)
 	}
@@ -203,11 +207,7 @@ func (p *platform) verdict(emitted string, partial []string) {
 		if err := json.Unmarshal(line, &d); err != nil {
 			p.t.Fatal(err)
 		}
-		body, err := os.ReadFile(filepath.Join(inbox, "done", "event_test.event_"+d.ID+".json"))
-		if err != nil {
-			p.t.Fatal(err)
-		}
-		k, _ := numberOf(p.t, body)
+		k := numbers[d.ID]
 		if k <= last {
 			p.t.Errorf("event %d was delivered after %d", k, last)
 		}
@@ -349,15 +349,16 @@ func (p *platform) refuses() {
 	if took := time.Since(begun); took > 20*time.Second {
 		p.t.Errorf("a call was refused after %v", took)
 	}
-	p.t.Logf("refused with: %v", err)
+	if err != nil && !(strings.Contains(err.Error(), `"error_code":"not_recorded"`) && strings.Contains(err.Error(), `"retryable":true`)) {
+		p.t.Errorf("refused with: %v", err)
+	}
 }
 
 func TestAFullDiskHoldsThePlatformBackAndCallsAreAnswered(t *testing.T) {
-	soakOnly(t) // what is left to do when there is room again takes minutes at times
 	asRoot(t)
 	dir := tmpfs(t, "size=24M")
 	p := &platform{t: t, data: filepath.Join(dir, "data")}
-	emitted := emitter(t, p, nil)
+	emitted := emitter(t, p, map[string]string{"EMIT_PAUSE": "5ms"}) // the journal of all events fits beside them
 	p.run()
 	p.ready(1, time.Minute)
 	c := consumerOf(t, p, 0)
@@ -399,6 +400,21 @@ func TestAFullDiskHoldsThePlatformBackAndCallsAreAnswered(t *testing.T) {
 		t.Errorf("the log says %d times that the inbox is degraded", n)
 	}
 	p.verdict(emitted, nil)
+}
+
+// A Brain that keeps what it took in done/ fills the disk: what is older goes then,
+// without waiting for the hour.
+func TestABrainThatKeepsWhatItTookNeverStopsTheEvents(t *testing.T) {
+	asRoot(t)
+	dir := tmpfs(t, "size=24M") // room for 6,000 files
+	p := &platform{t: t, data: filepath.Join(dir, "data")}
+	emitted := emitter(t, p, nil)
+	p.run()
+	p.ready(1, time.Minute)
+	consumerOf(t, p, 0)
+	for range 4 {
+		promised(t, emitted, 3000)
+	}
 }
 
 // A catalogue that could not be reviewed on a full disk is reviewed later.

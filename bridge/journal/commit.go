@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"errors"
 	"fmt"
 	"runtime"
 	"time"
@@ -19,6 +20,7 @@ func (j *Journal) commitAll() {
 		b.err, j.syncing = err, nil
 		if err == nil {
 			j.durable, j.spare = b.last, b.buf
+			j.debts.note(b.last, b.owes)
 		} else {
 			j.pending.err = err // closed while degraded: nobody will write these either
 			close(j.pending.done)
@@ -51,7 +53,24 @@ func (j *Journal) take() *batch {
 		select {
 		case <-j.kick:
 		case <-j.closing:
+		case <-time.After(lookEvery):
+			j.look()
 		}
+	}
+}
+
+// lookEvery is how often the disk is looked at while nobody writes.
+const lookEvery = 2 * time.Second
+
+// look notices what happened to the disk and the folder, without a record.
+func (j *Journal) look() {
+	err := j.inPlace()
+	if err == nil {
+		err = j.opt.Space.check(j.opt.Dir, j.State().Err != nil)
+	}
+	j.setState(err)
+	if err != nil {
+		poke(j.rotated)
 	}
 }
 
@@ -76,31 +95,37 @@ func (j *Journal) gather() {
 // commit makes b durable, however long that takes. It fails only when the
 // journal is closed while it cannot write.
 func (j *Journal) commit(b *batch) error {
+	var tidied time.Time
 	for attempt := 0; ; attempt++ {
-		err := j.opt.Space.check(j.opt.Dir, j.State().Err != nil)
+		size, err := j.admit(b)
 		if err == nil {
-			err = j.write(b)
+			err = j.write(b, size)
 		}
 		if err == nil {
 			j.setState(nil)
 			return nil
 		}
-		if attempt == 0 && j.seg == nil && j.State().Err == nil {
+		if attempt == 0 && j.seg == nil && j.State().Err == nil && !errSpace(err) {
 			j.opt.Logger.Error("journal: writing failed, trying a new segment", "error", err)
-			if !errSpace(err) {
-				continue // a new file may do
-			}
+			continue // a new file may do
 		}
-		j.setState(err)
+		if !errors.As(err, new(errOwed)) { // else the files that are being made give room
+			j.setState(err)
+		}
+		if errSpace(err) && time.Since(tidied) > j.opt.Retry {
+			poke(j.rotated) // old segments may be in the way
+			tidied = time.Now()
+		}
 		select {
 		case <-j.closing:
 			return fmt.Errorf("%w: %w", ErrClosed, err)
+		case <-j.gotRoom:
 		case <-time.After(j.opt.Retry):
 		}
 	}
 }
 
-func (j *Journal) write(b *batch) error {
+func (j *Journal) write(b *batch, size int64) error {
 	if j.seg != nil && !j.seg.fits(len(b.buf)) {
 		err := j.seg.seal()
 		j.seg = nil
@@ -109,8 +134,10 @@ func (j *Journal) write(b *batch) error {
 		}
 	}
 	if j.seg == nil {
-		size := j.opt.Space.fit(j.opt.Dir, j.opt.SegmentBytes)
-		seg, err := createSegment(j.opt.Dir, b.first, max(size, int64(len(b.buf))+headerSize), j.opt.Fault)
+		if err := j.heal(); err != nil {
+			return err
+		}
+		seg, err := createSegment(j.opt.Dir, b.first, size, j.opt.Fault)
 		if err != nil {
 			return err
 		}
@@ -118,12 +145,23 @@ func (j *Journal) write(b *batch) error {
 		poke(j.rotated) // the one before is full now
 	}
 	j.syncs.Add(1)
-	if err := j.seg.append(b.buf); err != nil {
-		j.seg.abandon()
-		j.seg = nil
-		return err
+	err := j.seg.append(b.buf)
+	if err == nil {
+		err = j.seg.inPlace()
 	}
-	return nil
+	if err != nil {
+		j.lost(err)
+	}
+	return err
+}
+
+// lost gives up the last segment, for which a new one comes.
+func (j *Journal) lost(cause error) {
+	if errors.As(cause, new(errRemoved)) {
+		j.opt.Report(fmt.Sprintf("journal: %v; it goes on with a new one", cause))
+	}
+	j.seg.abandon()
+	j.seg = nil
 }
 
 // use makes seg the one that takes records.

@@ -30,7 +30,9 @@
 // may have dropped: the batch is still in memory and goes to a new segment.
 // While that is not possible, or the disk is nearly full, the journal is
 // degraded: it takes what fits its queue, acknowledges nothing, and resumes by
-// itself.
+// itself. It looks every two seconds, so that it also knows while nobody writes.
+// A folder or segment that was removed is noticed before the next record is
+// acknowledged, and made anew.
 //
 // The package knows nothing of envelopes, files for a Brain, or MCP.
 package journal
@@ -69,8 +71,15 @@ type Options struct {
 	KeepBytes    int64         // whole old segments beyond this are dropped; 2 GiB, a quarter of the disk where that is less
 	KeepAge      time.Duration // and those older than this; 30 days
 	Space        Space         // when to stop before the disk is full
-	Retry        time.Duration // pause between attempts while degraded; 250 ms
-	Logger       *slog.Logger  // discards when nil
+	// Outlet, if set, is a folder in which a file is to be made of each record of
+	// kind Deliver. Its disk keeps room for the files of all that are acknowledged
+	// and not yet [Journal.Delivered]: where that is short, acknowledgements wait.
+	Outlet string
+	Report func(problem string) // told of what people should know, such as a folder that was removed; may be nil
+	Retry  time.Duration        // pause between attempts while degraded; 250 ms
+	Logger *slog.Logger         // discards when nil
+
+	queueFiles int64 // files of the records waiting for the running sync
 
 	// Fault, if set, is called before each step on the disk and may fail or
 	// end it. Tests use it to crash at every step and to stand in for a broken disk.
@@ -86,6 +95,9 @@ func (o *Options) defaults() {
 	set(&o.KeepAge, 30*24*time.Hour)
 	set(&o.Retry, 250*time.Millisecond)
 	o.Space.defaults()
+	if o.Report == nil {
+		o.Report = func(string) {}
+	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -118,13 +130,15 @@ type Journal struct {
 	room    chan struct{}
 	state   State
 	spare   []byte
+	debts   debts // of records that are synced
 
 	seg       *segment // the committer's own
 	kick      chan struct{}
 	closing   chan struct{}
 	closeOnce sync.Once
 	owned     sync.WaitGroup // committer and keeper
-	rotated   chan struct{}
+	rotated   chan struct{}  // pokes the keeper
+	gotRoom   chan struct{}  // files were made: the committer may have room again
 	delivered atomic.Uint64
 	damage    []Damage
 	syncs     atomic.Int64
@@ -134,6 +148,7 @@ type Journal struct {
 type batch struct {
 	buf         []byte
 	first, last uint64
+	owes        debt
 	done        chan struct{} // closed when the outcome is known
 	err         error
 }
@@ -162,10 +177,11 @@ func Open(opt Options) (_ *Journal, err error) {
 	if err != nil {
 		return nil, err
 	}
+	opt.fitQueue()
 	j := &Journal{
 		opt: opt, lock: lock, index: newIndex(opt.MaxIDs, opt.MaxIDAge), sources: sources{},
 		next: 1, pending: newBatch(nil), room: make(chan struct{}),
-		kick: make(chan struct{}, 1), closing: make(chan struct{}), rotated: make(chan struct{}, 1),
+		kick: make(chan struct{}, 1), closing: make(chan struct{}), rotated: make(chan struct{}, 1), gotRoom: make(chan struct{}, 1),
 		state: State{Since: time.Now()},
 	}
 	if err := j.load(); err != nil {
@@ -208,6 +224,7 @@ func (q Queue) Add(r Record) (uint64, error) {
 	}
 	b.last = r.Pos
 	b.buf = r.append(b.buf)
+	b.owes.add(j.owes(&r))
 	return r.Pos, nil
 }
 
@@ -227,7 +244,7 @@ func (j *Journal) Append(ctx context.Context, build func(Queue) error) error {
 			j.mu.Unlock()
 			return ErrClosed
 		}
-		if len(j.pending.buf) < j.opt.QueueBytes {
+		if len(j.pending.buf) < j.opt.QueueBytes && j.pending.owes.files < j.opt.queueFiles {
 			err := build(Queue{j})
 			queued := len(j.pending.buf) > 0
 			j.mu.Unlock()
@@ -313,6 +330,14 @@ func (j *Journal) IDs() (count int, horizon uint64) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return len(j.index.entries), j.index.horizon
+}
+
+// Undelivered is how many records of kind Deliver are synced and not delivered,
+// to the nearest hundred, and the size of their bodies; 0 without an Outlet.
+func (j *Journal) Undelivered() (records, bytes int64) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.debts.total.files, j.debts.total.bytes
 }
 
 // Damage is what Open found broken and kept aside.

@@ -2,6 +2,7 @@ package journal
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -11,12 +12,19 @@ import (
 
 // Delivered tells the journal that all records up to pos need no delivery any
 // more. Segments with later ones are kept whatever their age.
-func (j *Journal) Delivered(pos uint64) { j.delivered.Store(pos) }
+func (j *Journal) Delivered(pos uint64) {
+	j.mu.Lock()
+	j.debts.paid(pos)
+	j.mu.Unlock()
+	j.delivered.Store(pos)
+	poke(j.gotRoom)
+}
 
 // keep summarises segments as they become full and drops what is too old.
 func (j *Journal) keep() {
 	tick := time.NewTicker(time.Hour)
 	defer tick.Stop()
+	said := "" // the last failure, which comes again while the disk is full
 	for {
 		select {
 		case <-j.closing:
@@ -24,15 +32,16 @@ func (j *Journal) keep() {
 		case <-j.rotated:
 		case <-tick.C:
 		}
-		if err := j.summariseFull(); err != nil {
-			j.opt.Logger.Warn("journal: summary of a full segment", "error", err)
-			continue // it is tried again with the next one, and at start
-		}
+		err := j.summariseFull() // else it is tried again with the next one, and at start
 		j.mu.Lock()
 		horizon := j.index.horizon
 		j.mu.Unlock()
-		if _, err := retain(j.opt, j.delivered.Load(), horizon, false); err != nil {
-			j.opt.Logger.Warn("journal: dropping old segments", "error", err)
+		if _, e := retain(j.opt, j.delivered.Load(), horizon, false); e != nil {
+			err = errors.Join(err, fmt.Errorf("dropping old segments: %w", e))
+		}
+		if err != nil && err.Error() != said {
+			j.opt.Logger.Warn("journal: keeping what is old in order", "error", err)
+			said = err.Error()
 		}
 	}
 }
@@ -47,7 +56,7 @@ func (j *Journal) summariseFull() error {
 			continue
 		}
 		if _, err := j.summarise(logs[i], logs[i+1], func(*Record) {}); err != nil {
-			return err
+			return fmt.Errorf("summary of a full segment: %w", err)
 		}
 	}
 	return nil
@@ -93,7 +102,7 @@ func retain(opt Options, delivered, horizon uint64, dryRun bool) (dropped []Drop
 		dropped = append(dropped, Dropped{path, info.Size()})
 		return nil
 	}
-	total, keep := int64(0), min(opt.KeepBytes, quarter(opt.Dir))
+	total, keep := int64(0), min(opt.KeepBytes, DiskSize(opt.Dir)/4)
 	for i := len(logs) - 1; i >= 0; i-- { // newest first
 		path := segmentPath(opt.Dir, logs[i])
 		info, err := os.Stat(path)

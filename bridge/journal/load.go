@@ -78,6 +78,9 @@ func (j *Journal) loadFull(first, limit uint64, hasLog bool) error {
 		j.sources.note(name, src.seq, src.pos)
 	}
 	j.next = max(j.next, s.last+1, limit)
+	if info, err := os.Stat(segmentPath(j.opt.Dir, first)); err == nil && j.opt.Outlet != "" {
+		j.debts.note(s.last, debt{info.Size(), int64(s.last + 1 - first)}) // at most; which were delivered comes later
+	}
 	return nil
 }
 
@@ -111,6 +114,7 @@ func (j *Journal) loadLast(first uint64) error {
 	path := segmentPath(j.opt.Dir, first)
 	end, damage, err := scan(j.opt.Dir, first, 0, func(r Record) {
 		j.remember(&r)
+		j.debts.note(r.Pos, j.owes(&r))
 		j.next, j.last = r.Pos+1, r.Time
 	})
 	if err != nil {
@@ -129,7 +133,11 @@ func (j *Journal) loadLast(first uint64) error {
 		return err
 	}
 	if end < j.opt.SegmentBytes/2 {
-		size := j.opt.Space.fit(j.opt.Dir, j.opt.SegmentBytes)
+		d, err := j.opt.Space.look(j.opt.Dir)
+		if err != nil {
+			return err
+		}
+		size := min(j.opt.SegmentBytes, d.slack(j.debts.total)/8)
 		seg, err := resumeSegment(j.opt.Dir, first, end, max(size, end), j.opt.Fault)
 		if err != nil {
 			return err

@@ -36,6 +36,9 @@ func (j *Journal) Reader(from uint64) *Reader {
 	return &Reader{dir: j.opt.Dir, upTo: j.Durable, next: max(from, 1)}
 }
 
+// Pos is the position up to which all records were given, or are not there.
+func (r *Reader) Pos() uint64 { return r.next - 1 }
+
 // Next is the next record, or io.EOF when there is none at present.
 func (r *Reader) Next() (Record, error) {
 	for {

@@ -180,6 +180,29 @@ func fdatasync(f *os.File) error {
 	}
 }
 
+// inPlace fails when the segment is not found any more under its name.
+func (s *segment) inPlace() error { return inPlace(s.f) }
+
+// errRemoved says that somebody removed or replaced a file that is in use.
+type errRemoved struct{ path string }
+
+func (e errRemoved) Error() string { return e.path + " was removed while it was in use" }
+
+func inPlace(f *os.File) error {
+	var held, there unix.Stat_t
+	if err := unix.Fstat(int(f.Fd()), &held); err != nil {
+		return &os.PathError{Op: "stat", Path: f.Name(), Err: err}
+	}
+	err := unix.Stat(f.Name(), &there)
+	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) || err == nil && (held.Dev != there.Dev || held.Ino != there.Ino) {
+		return errRemoved{f.Name()}
+	}
+	if err != nil {
+		return &os.PathError{Op: "stat", Path: f.Name(), Err: err}
+	}
+	return nil
+}
+
 // seal gives back what the segment did not use and closes it.
 func (s *segment) seal() error {
 	s.stopFilling()
@@ -190,7 +213,7 @@ func (s *segment) seal() error {
 // records is void: the next segment begins where they end.
 func (s *segment) abandon() {
 	s.stopFilling()
-	if s.off == headerSize {
+	if s.off == headerSize && s.inPlace() == nil {
 		os.Remove(s.f.Name())
 	} else {
 		s.f.Truncate(s.off)

@@ -45,6 +45,7 @@ const (
 	HTTPStatus       = "http_status"         // a remote server answered with a status that is no success
 	NotMCP           = "not_mcp"             // what answered is no MCP server, such as a proxy with a page of HTML
 	SessionExpired   = "session_expired"     // the server has forgotten the session; a new one is opened
+	NotRecorded      = "not_recorded"        // the call must be recorded before it is sent, and that failed, as on a full disk; nothing was sent
 	DuplicateCall    = "duplicate_call"      // the idempotency key was used before; nothing was sent again
 	Interrupted      = "interrupted"         // the platform ended with the call in flight
 	Internal         = "internal"            // a defect of the platform

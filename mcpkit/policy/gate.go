@@ -260,7 +260,7 @@ func (g *Gate) Begin(ctx context.Context, r Request, v Verdict) (*Run, error) {
 	}
 	earlier, err := g.Ledger.Begin(ctx, c)
 	if err != nil {
-		return nil, fault.From(err)
+		return nil, fault.New(fault.NotRecorded, "%v", err).Retry()
 	}
 	if earlier != nil {
 		return run.repeat(c, earlier)

@@ -1,18 +1,20 @@
 package queue
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"os"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 )
 
 // Policy says what may stay. Zero fields are no limit.
 type Policy struct {
 	Age   time.Duration // since the event was published
-	Bytes int64
+	Bytes int64         // on the disk, in whole blocks
 	Files int64
 }
 
@@ -28,7 +30,8 @@ var prunable = []string{Done, Failed, Rejected}
 
 // Prune removes the oldest files of done/, failed/ and rejected/ by a policy for
 // each; never anything pending or claimed. A dry run only counts. Limits of
-// size and number are met to the minute: files of one minute go together.
+// size and number are met to the minute, and within the last hour to the second:
+// files of one go together.
 func (d Dir) Prune(policies map[string]Policy, dryRun bool) ([]Pruned, error) {
 	var all []Pruned
 	for _, folder := range slices.Sorted(maps.Keys(policies)) {
@@ -46,7 +49,7 @@ func (d Dir) Prune(policies map[string]Policy, dryRun bool) ([]Pruned, error) {
 
 func (d Dir) prune(folder string, policy Policy, dryRun bool) (Pruned, error) {
 	out := Pruned{Folder: folder}
-	minutes := map[int64]Count{} // so that a million files need no list
+	spans, now := map[span]Count{}, time.Now() // so that a million files need no list
 	each := func(fn func(path string, info os.FileInfo) error) error {
 		return ignoreMissing(d.names(folder, func(name string) error {
 			info, err := os.Lstat(d.path(folder, name))
@@ -57,10 +60,10 @@ func (d Dir) prune(folder string, policy Policy, dryRun bool) (Pruned, error) {
 		}))
 	}
 	if err := each(func(_ string, info os.FileInfo) error {
-		minute := info.ModTime().Unix() / 60
-		c := minutes[minute]
-		c.add(info.ModTime(), info.Size())
-		minutes[minute] = c
+		s := spanOf(info.ModTime(), now)
+		c := spans[s]
+		c.add(info.ModTime(), onDisk(info))
+		spans[s] = c
 		return nil
 	}); err != nil {
 		return out, err
@@ -70,10 +73,10 @@ func (d Dir) prune(folder string, policy Policy, dryRun bool) (Pruned, error) {
 		before = time.Now().Add(-policy.Age)
 	}
 	var files, bytes int64
-	for _, minute := range slices.Backward(slices.Sorted(maps.Keys(minutes))) {
-		files, bytes = files+minutes[minute].Files, bytes+minutes[minute].Bytes
+	for _, s := range slices.Backward(slices.SortedFunc(maps.Keys(spans), func(a, b span) int { return cmp.Compare(a.from, b.from) })) {
+		files, bytes = files+spans[s].Files, bytes+spans[s].Bytes
 		if policy.Files > 0 && files > policy.Files || policy.Bytes > 0 && bytes > policy.Bytes {
-			if end := time.Unix((minute+1)*60, 0); end.After(before) {
+			if end := time.Unix(s.to, 0); end.After(before) {
 				before = end
 			}
 			break
@@ -98,4 +101,23 @@ func (d Dir) prune(folder string, policy Policy, dryRun bool) (Pruned, error) {
 		return nil
 	})
 	return out, err
+}
+
+// span is a minute, or a second of the last hour, in Unix time.
+type span struct{ from, to int64 }
+
+func spanOf(t, now time.Time) span {
+	second := t.Unix()
+	if now.Unix()-second < 3600 {
+		return span{second, second + 1}
+	}
+	return span{second / 60 * 60, second/60*60 + 60}
+}
+
+// onDisk is what a file takes of the disk.
+func onDisk(info os.FileInfo) int64 {
+	if st, ok := info.Sys().(*syscall.Stat_t); ok {
+		return max(info.Size(), st.Blocks*512)
+	}
+	return info.Size()
 }

@@ -611,6 +611,11 @@ func TestPruningRemovesOldFinishedThingsAndNothingElse(t *testing.T) {
 	if _, err := d.Prune(map[string]Policy{Pending: {Age: 1}}, false); err == nil {
 		t.Error("pending was pruned")
 	}
+	info, err := os.Stat(d.path(Done, in(t, d, Done)[0]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	block := onDisk(info)
 	for name, tc := range map[string]struct {
 		policy Policy
 		want   int64
@@ -618,7 +623,7 @@ func TestPruningRemovesOldFinishedThingsAndNothingElse(t *testing.T) {
 		"none":  {Policy{}, 0},
 		"age":   {Policy{Age: 25 * time.Hour}, 5}, // 48, 43, 38, 33 and 28 hours old
 		"files": {Policy{Files: 4}, 6},
-		"bytes": {Policy{Bytes: 350}, 7},
+		"bytes": {Policy{Bytes: 3*block + block/2}, 7},
 		"both":  {Policy{Files: 9, Age: 25 * time.Hour}, 5},
 	} {
 		got, err := d.Prune(map[string]Policy{Done: tc.policy}, true)

@@ -6,7 +6,8 @@
 //	{"k":17,"ev":"try"}
 //	{"k":17,"ev":"ack"}      Emit returned: the event is durable
 //
-// It stops after EMIT_MAX events, if that is set, and once EMITTED.stop is there.
+// It stops after EMIT_MAX events, if that is set, and once EMITTED.stop is there,
+// and waits for EMIT_PAUSE, such as 5ms, after each.
 package main
 
 import (
@@ -46,6 +47,10 @@ func setup(app *appkit.App) error {
 	if err != nil {
 		limit = 1 << 40
 	}
+	pause, err := time.ParseDuration(os.Getenv("EMIT_PAUSE"))
+	if err != nil {
+		pause = 0
+	}
 	var emitted atomic.Int64
 	emitted.Store(last)
 	app.Go("emit", func(ctx context.Context) error {
@@ -68,6 +73,11 @@ func setup(app *appkit.App) error {
 				return err
 			}
 			emitted.Store(k)
+			select {
+			case <-time.After(pause):
+			case <-ctx.Done():
+				return nil
+			}
 		}
 		return nil
 	})

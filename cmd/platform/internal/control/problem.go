@@ -64,7 +64,7 @@ func status(f *fault.Error) int {
 		return http.StatusGatewayTimeout
 	case fault.Busy, fault.RateLimited:
 		return http.StatusTooManyRequests
-	case fault.ServerNotReady, fault.Interrupted, ShuttingDown:
+	case fault.ServerNotReady, fault.NotRecorded, fault.Interrupted, ShuttingDown:
 		return http.StatusServiceUnavailable
 	case fault.Internal:
 		return http.StatusInternalServerError

@@ -24,7 +24,7 @@ func (p *Platform) Status() control.Status {
 	c := p.bridge.Counts()
 	st := control.Status{
 		Version: BuildVersion(), PID: os.Getpid(), StartedAt: p.started, Data: p.o.Data, Inbox: p.layout.Inbox(),
-		State: "ok", Problems: append([]string{}, p.problems...),
+		State: "ok", Problems: append(append([]string{}, p.problems...), p.bus.Problems()...),
 		Events: control.Events{Accepted: c.Accepted, Duplicate: c.Duplicate, Rejected: c.Rejected, Expired: c.Expired, Waiting: c.Waiting},
 	}
 	if err := p.busErr(); err != nil {

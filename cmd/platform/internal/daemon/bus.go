@@ -112,21 +112,31 @@ func (p *Platform) openBus(ctx context.Context, down *teardown) (err error) {
 		}
 	}
 	down.add("bus", func(context.Context) error { return p.bus.Close() })
-	p.problems = append(p.problems, p.bus.Problems()...)
+	for _, problem := range p.bus.Problems() {
+		p.log.Warn("bus", "problem", problem)
+	}
 	return nil
 }
 
-// retain removes what is too old, now and every hour until the teardown.
+// lookEvery is how often retention looks whether the disk is nearly full.
+const lookEvery = 5 * time.Second
+
+// retain removes what is too old, now and every hour until the teardown; and
+// while the disk is nearly full, as often as a twentieth of the time allows.
 func (p *Platform) retain(ctx context.Context, down *teardown) {
 	ctx, stop := context.WithCancel(ctx)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		tick := time.NewTicker(time.Hour)
+		tick := time.NewTicker(lookEvery)
 		defer tick.Stop()
+		var due, again time.Time // in any case, and on a full disk
 		for {
-			if err := p.prune(ctx); err != nil && ctx.Err() == nil {
-				p.log.Error("removing what is too old failed", "error", err)
+			if now := time.Now(); !now.Before(due) || !now.Before(again) && p.crowded() != nil {
+				if err := p.prune(ctx); err != nil && ctx.Err() == nil {
+					p.log.Error("removing what is too old failed", "error", err)
+				}
+				due, again = time.Now().Add(time.Hour), time.Now().Add(20*time.Since(now))
 			}
 			select {
 			case <-ctx.Done():
@@ -141,11 +151,17 @@ func (p *Platform) retain(ctx context.Context, down *teardown) {
 // minArtifactAge keeps artifacts that an event may just be about to name.
 const minArtifactAge = time.Hour
 
+// crowded is why the bus takes no more for want of room, nearly at least.
+func (p *Platform) crowded() error { return journal.Space{}.Check(p.o.Data) }
+
 func (p *Platform) prune(ctx context.Context) error {
 	r := p.o.Retention
 	age := time.Duration(r.Days) * 24 * time.Hour
 	if age == 0 && r.Bytes == 0 {
 		return nil
+	}
+	if share := journal.DiskSize(p.o.Data) / 8; r.Bytes > 0 { // a small disk has to hold other things, too
+		r.Bytes = min(r.Bytes, share)
 	}
 	got, err := p.artifacts.Prune(ctx, artifact.Policy{MaxAge: age, MaxTotal: r.Bytes, MinAge: minArtifactAge})
 	if err != nil {
