@@ -30,6 +30,12 @@ type CallRequest struct {
 	// Capabilities is as in With.
 	Capabilities json.RawMessage
 
+	// Ask answers what the server asks in the middle of the call, where the session
+	// offers that; nil refuses. Calls of one Asker see each other's questions, where
+	// the server has several of them in flight; others never do.
+	Ask   Asker
+	Asker string
+
 	// OnProgress gets the params of notifications/progress, the latest only
 	// where it is slower than they come. It is called by the goroutine of Call,
 	// so never after Call has returned.
@@ -122,6 +128,9 @@ func (s *Session) call(ctx context.Context, r CallRequest) (json.RawMessage, *fa
 		}
 	}
 	defer func() { <-s.slots }()
+	if s.cfg.Elicit || s.cfg.Sampling {
+		defer s.asking.enter(&r)()
+	}
 	return s.request(ctx, m)
 }
 

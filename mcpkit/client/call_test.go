@@ -291,43 +291,71 @@ func TestUninvitedRequestsAreRefusedAndReported(t *testing.T) {
 	k.waitFault(t, "uninvited_request")
 }
 
-func TestInvitedRequestsReachTheirHandlers(t *testing.T) {
-	k := newKit(t)
-	k.connectWith(t, client.ServerConfig{
-		Elicit: func(_ context.Context, r *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
-			return &mcp.ElicitResult{Action: "accept", Content: map[string]any{"name": "Ada"}}, nil
-		},
-	}, "elicit")
-	got, err := call(k.Manager, deadline(t), "elicit", "echo", "")
-	if err != nil || !strings.Contains(got, `"name":"Ada"`) {
-		t.Errorf("elicitation gave %s, %v", got, err)
+// answer is an asker that answers everything alike.
+func answer(result string) client.Asker {
+	return func(context.Context, string, json.RawMessage) (json.RawMessage, error) {
+		return json.RawMessage(result), nil
 	}
-
-	k.connectWith(t, client.ServerConfig{
-		Roots: []*mcp.Root{{URI: "file:///srv/notes"}},
-		Sampling: func(context.Context, *mcp.CreateMessageRequest) (*mcp.CreateMessageResult, error) {
-			return &mcp.CreateMessageResult{Model: "nobody", Role: "assistant", Content: &mcp.TextContent{Text: "sampled"}}, nil
-		},
-	}, "roots")
-	eventually(t, "both answers", func() bool {
-		told, err := call(k.Manager, t.Context(), "roots", "kept", "")
-		return err == nil && strings.Contains(told, "file:///srv/notes") && strings.Contains(told, "sampled")
-	})
 }
 
-func TestAURLIsNeverOffered(t *testing.T) {
+func TestAQuestionInTheMiddleOfACallReachesItsCallerAndStopsTheClock(t *testing.T) {
 	k := newKit(t)
-	asked := make(chan string, 10)
-	s := k.connectWith(t, client.ServerConfig{
-		Elicit: func(_ context.Context, r *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
-			asked <- r.Params.Mode
-			return &mcp.ElicitResult{Action: "decline"}, nil
-		},
-	}, "uninvited")
-	<-asked // the form
-	eventually(t, "four refusals", func() bool { return s.Problems()["uninvited_request"] == 4 })
-	if len(asked) != 0 {
-		t.Errorf("the handler was also asked for %q", <-asked)
+	k.connectWith(t, client.ServerConfig{Elicit: true, CallTimeout: 300 * time.Millisecond}, "elicit")
+	res, err := k.Call(deadline(t), client.CallRequest{Server: "elicit", Tool: "echo",
+		Ask: func(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
+			if method != client.MethodElicit || !strings.Contains(string(params), "What is your name?") {
+				t.Errorf("asked %s %s", method, params)
+			}
+			time.Sleep(900 * time.Millisecond) // a person thinks for three times as long as a call may take
+			return json.RawMessage(`{"action":"accept","content":{"name":"Ada"}}`), nil
+		}})
+	if err != nil || !strings.Contains(res.Text(), `"name":"Ada"`) {
+		t.Errorf("elicitation gave %v, %v", res, err)
+	}
+	_, err = k.Call(deadline(t), client.CallRequest{Server: "elicit", Tool: "echo", Ask: func(context.Context, string, json.RawMessage) (json.RawMessage, error) {
+		return nil, fault.New(fault.InvalidArguments, "nobody is asked that")
+	}})
+	if err != nil {
+		t.Error(err)
+	}
+	if res, err := k.Call(deadline(t), client.CallRequest{Server: "elicit", Tool: "echo"}); err != nil || !strings.Contains(res.Text(), "answers no questions") {
+		t.Errorf("a caller that answers nothing: %v, %v", res, err)
+	}
+}
+
+func TestRootsAreListedAndAQuestionOutsideACallIsRefused(t *testing.T) {
+	k := newKit(t)
+	s := k.connectWith(t, client.ServerConfig{Roots: []*mcp.Root{{URI: "file:///srv/notes"}}, Sampling: true}, "roots")
+	eventually(t, "both answers", func() bool {
+		told, err := call(k.Manager, t.Context(), "roots", "kept", "")
+		return err == nil && strings.Contains(told, "file:///srv/notes") && strings.Contains(told, "-32000")
+	})
+	if n := s.Problems()["uninvited_request"]; n != 1 {
+		t.Errorf("%d were recorded", n)
+	}
+}
+
+func TestAQuestionOfOneOfSeveralCallersIsShownToNone(t *testing.T) {
+	k := newKit(t)
+	s := k.connectWith(t, client.ServerConfig{Elicit: true}, "elicit", "hold=1")
+	ask := func(who string) chan string {
+		c := make(chan string, 1)
+		go func() {
+			res, err := k.Call(deadline(t), client.CallRequest{Server: "elicit", Tool: "echo", Asker: who, Ask: answer(`{"action":"accept","content":{"name":"` + who + `"}}`)})
+			if err != nil {
+				t.Error(err)
+			}
+			c <- res.Text()
+		}()
+		return c
+	}
+	one := ask("one")
+	eventually(t, "the first call", func() bool { return s.Info().InFlight == 1 })
+	two := ask("two")
+	for _, got := range []string{<-one, <-two} {
+		if !strings.Contains(got, "nothing says which") {
+			t.Errorf("a server that asks while two callers wait got %s", got)
+		}
 	}
 }
 

@@ -43,7 +43,6 @@ package client
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -103,12 +102,13 @@ type ServerConfig struct {
 	Debounce     time.Duration // of list_changed: quiet time before a list is read again, five times that at most; 200 ms
 	PollInterval time.Duration // between readings of lists nobody said have changed, 10 % more or less; 5 min, negative: never
 
-	// What the server may ask of the client. Without a handler a request is
-	// refused with -32601 and reported as a signal.Problem.
-	Roots    []*mcp.Root
-	Sampling func(context.Context, *mcp.CreateMessageRequest) (*mcp.CreateMessageResult, error)
-	Elicit   func(context.Context, *mcp.ElicitRequest) (*mcp.ElicitResult, error) // forms alone; URLs are refused
-	Relay    Relay                                                                // what it may ask of clients further away
+	// What the server may ask of the client in the middle of a call; see
+	// CallRequest.Ask. What is not offered here is refused with -32601 and reported
+	// as a signal.Problem.
+	Roots    []*mcp.Root // listed for the server; none: not offered
+	Sampling bool        // answers of a model
+	Elicit   bool        // answers of a person, to forms and URLs
+	Relay    Relay       // what it may ask of clients further away
 }
 
 func (c ServerConfig) withDefaults() (ServerConfig, error) {

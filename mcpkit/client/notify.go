@@ -40,7 +40,7 @@ func (s *Session) notified(method string, params []byte, owned bool) {
 	case "notifications/progress":
 		s.progressed(params)
 	case methodCancelled:
-		s.link.cancel(jsonline.Get(params, "requestId"), params)
+		s.asking.cancel(string(jsonline.Get(params, "requestId")))
 	case methodUpdated:
 		s.updated(params, owned)
 	case "notifications/subscriptions/acknowledged":

@@ -126,40 +126,6 @@ func (s *Session) answered(line []byte, m jsonline.Message, owned bool) {
 	s.report(problemUnmatched, "an answer to no open request", line)
 }
 
-// Requests of the server that the SDK answers, given a handler.
-const (
-	methodRoots    = "roots/list"
-	methodSampling = "sampling/createMessage"
-	methodElicit   = "elicitation/create"
-)
-
-// asked answers a request of the server, or has the SDK answer it. Nothing is
-// left unanswered, and what was not offered is refused (2025-11-25,
-// basic/lifecycle: only negotiated capabilities).
-func (s *Session) asked(method string, m jsonline.Message) {
-	invited := false
-	switch method {
-	case "ping":
-		s.reply(m.ID, `"result":{}`)
-		return
-	case methodRoots:
-		invited = len(s.cfg.Roots) > 0
-	case methodSampling:
-		invited = s.cfg.Sampling != nil
-	case methodElicit: // forms alone were offered
-		invited = s.cfg.Elicit != nil && text(jsonline.Get(m.Params, "mode")) != "url"
-	}
-	if !invited {
-		s.reply(m.ID, `"error":{"code":-32601,"message":`+quote("this client does not offer "+method)+`}`)
-		s.report(problemUninvited, "a request that the client did not offer to answer", []byte(method))
-		return
-	}
-	if !s.link.ask(m, method) {
-		s.reply(m.ID, `"error":{"code":-32000,"message":"too many requests wait for an answer, or the id is not valid"}`)
-		s.report(problemUninvited, "more requests than can wait for an answer", []byte(method))
-	}
-}
-
 // reply answers a request of the server. The answer is dropped when the server
 // does not read while megabytes wait.
 func (s *Session) reply(id []byte, outcome string) {

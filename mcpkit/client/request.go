@@ -202,6 +202,10 @@ func (s *Session) request(ctx context.Context, m message) (json.RawMessage, *fau
 				return nil, gaveUp(ctx, m.method).Unknown()
 			}
 		case <-deadline:
+			if quiet := s.asking.quiet(); quiet < timeout { // the server waited for somebody here
+				timer.Reset(timeout - quiet)
+				continue
+			}
 			e := fault.New(fault.Timeout, "server %s did not answer %s in time (%v)", s.server, m.method, timeout)
 			if s.giveUp(id, "the request timed out") {
 				return nil, e.Unknown()

@@ -16,11 +16,8 @@ import (
 	"github.com/aurorabot-dev/platform/mcpkit/internal/jsonline"
 )
 
-// maxAsked is how many requests of a server may wait for the client's answer.
-const maxAsked = 64
-
 // link is the SDK's end of a session: its transport and its connection. The
-// SDK sees what concerns negotiation and what it is to answer, no more.
+// SDK sees what concerns negotiation, no more.
 type link struct {
 	s    *Session
 	in   chan jsonrpc.Message
@@ -31,15 +28,14 @@ type link struct {
 	probeAnswered atomic.Bool
 	broken        atomic.Bool // the server takes nothing more
 
-	mu    sync.Mutex
-	sent  map[int64]string // method of each request of the SDK without an answer
-	asked map[string]bool  // raw ids of requests for the SDK to answer
+	mu   sync.Mutex
+	sent map[int64]string // method of each request of the SDK without an answer
 }
 
 func newLink(s *Session) *link {
 	return &link{
 		s: s, in: make(chan jsonrpc.Message, 4), done: make(chan struct{}),
-		sent: map[int64]string{}, asked: map[string]bool{},
+		sent: map[int64]string{},
 	}
 }
 
@@ -61,20 +57,13 @@ func (l *link) Read(context.Context) (jsonrpc.Message, error) {
 
 // Write sends a message of the SDK.
 func (l *link) Write(ctx context.Context, msg jsonrpc.Message) error {
-	switch m := msg.(type) {
-	case *jsonrpc.Request:
+	if m, ok := msg.(*jsonrpc.Request); ok {
 		if id, ok := m.ID.Raw().(int64); ok {
 			l.mu.Lock()
 			l.sent[id] = m.Method
 			l.mu.Unlock()
 		} else if m.Method == methodCancelled && !l.open.Load() {
 			return nil // before initialize a notification may end what the probe did not
-		}
-	case *jsonrpc.Response:
-		if raw, err := rawID(m.ID); err == nil {
-			l.mu.Lock()
-			delete(l.asked, raw)
-			l.mu.Unlock()
 		}
 	}
 	b, err := jsonrpc.EncodeMessage(msg)
@@ -123,56 +112,9 @@ func (l *link) answered(id int64, m jsonline.Message) bool {
 	return true
 }
 
-// ask passes a server's request on to be answered. It reports false where too
-// many wait already, or the id is none.
-func (l *link) ask(m jsonline.Message, method string) bool {
-	var v any
-	if json.Unmarshal(m.ID, &v) != nil {
-		return false
-	}
-	id, err := jsonrpc.MakeID(v)
-	if err != nil || !id.IsValid() {
-		return false
-	}
-	raw, err := rawID(id)
-	if err != nil {
-		return false
-	}
-	l.mu.Lock()
-	full := len(l.asked) >= maxAsked
-	if !full {
-		l.asked[raw] = true
-	}
-	l.mu.Unlock()
-	if !full {
-		l.pass(&jsonrpc.Request{ID: id, Method: method, Params: bytes.Clone(m.Params)})
-	}
-	return !full
-}
-
-// cancel tells the SDK that the server gave up its request with that raw id.
-func (l *link) cancel(id, params []byte) {
-	l.mu.Lock()
-	waits := l.asked[string(id)]
-	l.mu.Unlock()
-	if waits {
-		l.pass(&jsonrpc.Request{Method: methodCancelled, Params: bytes.Clone(params)})
-	}
-}
-
 func (l *link) pass(msg jsonrpc.Message) {
 	select {
 	case l.in <- msg:
 	case <-l.done:
 	}
-}
-
-func rawID(id jsonrpc.ID) (string, error) {
-	switch v := id.Raw().(type) {
-	case int64:
-		return fmt.Sprint(v), nil
-	case string:
-		return quote(v), nil
-	}
-	return "", fmt.Errorf("a request has the id %v", id.Raw())
 }

@@ -51,6 +51,7 @@ type Session struct {
 	updates  logLimit
 	cache    cache
 	stream   stream
+	asking   asking
 	life     atomic.Int64 // when bytes last arrived, Unix nanoseconds
 	lists    lists
 	ready    atomic.Bool // Connect has succeeded, and the end has not come
@@ -143,17 +144,20 @@ func (s *Session) negotiate(ctx context.Context) error {
 	known := s.m.era(s.server)
 	features := mcp.ClientCapabilities{}
 	opts := &mcp.ClientOptions{
-		Capabilities:       &features,
-		ElicitationHandler: s.cfg.Elicit,
+		Capabilities: &features,
 		// An input_required result goes to the caller as it is.
 		MultiRoundTrip: &mcp.MultiRoundTripOptions{Disabled: true},
 	}
-	opts.CreateMessageHandler = s.cfg.Sampling
 	if len(s.cfg.Roots) > 0 {
 		features.RootsV2 = &mcp.RootCapabilities{}
 	}
+	if s.cfg.Sampling {
+		features.Sampling = &mcp.SamplingCapabilities{}
+	}
+	if s.cfg.Elicit {
+		features.Elicitation = &mcp.ElicitationCapabilities{Form: &mcp.FormElicitationCapabilities{}, URL: &mcp.URLElicitationCapabilities{}}
+	}
 	c := mcp.NewClient(s.m.self(), opts)
-	c.AddRoots(s.cfg.Roots...)
 	probed := false
 	c.AddSendingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
 		return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
@@ -227,11 +231,11 @@ func (s *Session) setTriple(logLevel string) {
 	if len(s.cfg.Roots) > 0 {
 		caps.Roots = &mcp.RootCapabilities{}
 	}
-	if s.cfg.Sampling != nil {
+	if s.cfg.Sampling {
 		caps.Sampling = &mcp.SamplingCapabilities{}
 	}
-	if s.cfg.Elicit != nil {
-		caps.Elicitation = &mcp.ElicitationCapabilities{Form: &mcp.FormElicitationCapabilities{}}
+	if s.cfg.Elicit {
+		caps.Elicitation = &mcp.ElicitationCapabilities{Form: &mcp.FormElicitationCapabilities{}, URL: &mcp.URLElicitationCapabilities{}}
 	}
 	meta := map[string]any{
 		mcp.MetaKeyProtocolVersion:    s.version,
@@ -292,6 +296,7 @@ func (s *Session) fail(err error) {
 			s.log.Info("session over", "reason", err)
 		}
 		s.requests.close(s.lost(err))
+		s.asking.close()
 		close(s.ended)
 		s.link.Close()
 		s.m.remove(s)
@@ -356,6 +361,7 @@ func (s *Session) Close(cause error) {
 		if cause != nil {
 			f = fault.From(cause)
 		}
+		s.asking.close()
 		for _, id := range s.requests.close(f) {
 			s.wire.TrySend(cancelled(id, f.Message))
 		}

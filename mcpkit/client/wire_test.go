@@ -186,14 +186,19 @@ func TestOnlySoManyRequestsOfAServerWaitAndItMayCancelThem(t *testing.T) {
 	var began sync.WaitGroup
 	began.Add(64)
 	cancelled := make(chan struct{}, 64)
-	k.connectMemory(t, m, client.ServerConfig{
-		Elicit: func(ctx context.Context, _ *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+	m.lines["tools/call"] = client.Line{Data: []byte(`{"jsonrpc":"2.0","method":"notifications/custom/began"}`)}
+	s := k.connectMemory(t, m, client.ServerConfig{Elicit: true})
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		k.Call(t.Context(), client.CallRequest{Server: "memory", Tool: "echo", Ask: func(ctx context.Context, _ string, _ json.RawMessage) (json.RawMessage, error) {
 			began.Done()
 			<-ctx.Done()
 			cancelled <- struct{}{}
 			return nil, ctx.Err()
-		},
-	})
+		}})
+	}()
+	k.waitOf(t, signal.Notification, 1)
 	for i := range 70 {
 		m.push(`{"jsonrpc":"2.0","id":"e%d","method":"elicitation/create","params":{"message":"?","requestedSchema":{"type":"object"}}}`, i)
 	}
@@ -201,6 +206,8 @@ func TestOnlySoManyRequestsOfAServerWaitAndItMayCancelThem(t *testing.T) {
 	eventually(t, "six refusals", func() bool { return m.has("-32000") == 6 })
 	m.push(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"e7"}}`)
 	<-cancelled
+	s.Close(nil)
+	<-ended
 }
 
 func TestAServerIsToldOfTheCallsThatAClosedSessionGivesUp(t *testing.T) {
@@ -243,8 +250,8 @@ func TestStatelessRequestsSayWhatTheClientOffers(t *testing.T) {
 	m.results["server/discover"] = `{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}}}`
 	k.connectMemory(t, m, client.ServerConfig{
 		Roots:    []*mcp.Root{{URI: "file:///srv"}},
-		Sampling: func(context.Context, *mcp.CreateMessageRequest) (*mcp.CreateMessageResult, error) { return nil, nil },
-		Elicit:   func(context.Context, *mcp.ElicitRequest) (*mcp.ElicitResult, error) { return nil, nil },
+		Sampling: true,
+		Elicit:   true,
 	})
 	if _, err := call(k.Manager, deadline(t), "memory", "echo", ""); err != nil {
 		t.Fatal(err)

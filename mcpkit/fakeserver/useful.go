@@ -12,6 +12,7 @@ import (
 
 // useful are modes without a fault.
 func useful() map[string]behaviour {
+	var held []*request // by elicit
 	return map[string]behaviour{
 		"echo":      {does: "is a plain server"},
 		"fast-echo": {does: "is a plain server that answers as fast as it can, for measuring what is in front of it", start: fastEcho},
@@ -55,13 +56,20 @@ func useful() map[string]behaviour {
 			}}},
 		"raw-params": {does: "answers tools/call with the params as text, as they came",
 			on: handlers{"tools/call": func(s *server, r *request) { s.answer(r, text(string(r.Params))) }}},
-		"elicit": {does: "asks for a name by elicitation during tools/call, and answers with what it got",
+		"elicit": {does: "asks for a name by elicitation during tools/call, and answers with what it got; with hold=N once N more calls have come",
 			on: handlers{
 				"tools/call": func(s *server, r *request) {
-					s.send(object{"jsonrpc": "2.0", "id": "ask " + string(r.ID), "method": "elicitation/create", "params": object{
-						"message":         "What is your name?",
-						"requestedSchema": object{"type": "object", "properties": object{"name": object{"type": "string"}}},
-					}})
+					if n := s.option("hold", 0); n > 0 {
+						held = append(held, r)
+						if len(held) <= n {
+							return
+						}
+						for _, h := range held[:n] {
+							elicitName(s, h)
+						}
+						held = nil
+					}
+					elicitName(s, r)
 				},
 				"": func(s *server, r *request) {
 					var ask string
@@ -191,6 +199,14 @@ func modern() behaviour {
 			},
 		},
 	}
+}
+
+// elicitName asks for a name in the middle of a call.
+func elicitName(s *server, r *request) {
+	s.send(object{"jsonrpc": "2.0", "id": "ask " + string(r.ID), "method": "elicitation/create", "params": object{
+		"message":         "What is your name?",
+		"requestedSchema": object{"type": "object", "properties": object{"name": object{"type": "string"}}},
+	}})
 }
 
 // modernOnly is modern without the older era.

@@ -63,7 +63,13 @@ type Options struct {
 	// MaxResult is the size in bytes above which a result is also kept whole in
 	// the store. Zero means 64 KiB.
 	MaxResult int
+	// InputTimeout is how long a call waits for the answer to a server's question.
+	// Zero means five minutes.
+	InputTimeout time.Duration
 }
+
+// defaultInput is how long a call waits for an answer where nothing else is said.
+const defaultInput = 5 * time.Minute
 
 // Store keeps a large result durably and describes where as a JSON-able value.
 type Store interface {
@@ -91,7 +97,8 @@ type Call struct {
 	IdempotencyKey string
 	// Approval is the handle of an earlier question about the same call.
 	Approval string
-	// Far, if set, is the client that answers what the server asks meanwhile.
+	// Far, if set, is the client that is handed what the server asks, unless Input
+	// answers it.
 	Far *Far
 	// Wait makes a call that a person is asked about wait for the answer. Without
 	// it the call ends with fault.ApprovalRequired and the question's handle.
@@ -103,6 +110,11 @@ type Call struct {
 	// Progress, if set, gets the params of notifications/progress, the latest
 	// only where it is slower than they come.
 	Progress func(params json.RawMessage)
+	// Input, if set, answers what the server wants to know in the middle of the
+	// call. Without it the call waits for AnswerInput, at most Options.InputTimeout.
+	Input InputFunc
+	// Trace is the caller's, for the server and the record.
+	Trace signal.Trace
 }
 
 // Answer asks for the event that ends a call to carry the whole result.
@@ -140,6 +152,7 @@ type Host struct {
 	o       Options
 	schemas schemas
 	exports openai.Cache
+	waiting waiting
 
 	mu       sync.Mutex
 	snap     *client.Snapshot // what table was made of
@@ -167,6 +180,9 @@ func New(o Options) *Host {
 	}
 	if o.MaxResult <= 0 {
 		o.MaxResult = 64 << 10
+	}
+	if o.InputTimeout <= 0 {
+		o.InputTimeout = defaultInput
 	}
 	return &Host{o: o, schemas: schemas{log: o.Logger}}
 }
@@ -272,15 +288,8 @@ func (h *Host) Call(ctx context.Context, c Call) (*Result, error) {
 	}
 
 	line.started()
-	with := c.Far.with(client.With{})
-	result, err := h.o.Client.Call(ctx, client.CallRequest{
-		Server: tool.Source.Server, Tool: tool.Source.OriginalName,
-		Arguments: args, CallID: line.id, Timeout: c.Timeout, OnProgress: c.Progress,
-		Capabilities: with.Capabilities, InputResponses: with.InputResponses, RequestState: with.RequestState,
-	})
-	var seen answer
+	result, seen, err := line.exchange(args)
 	if err == nil {
-		seen = read(result.Raw)
 		err = h.schemas.checkResult(tool, seen)
 	}
 	if err != nil {
@@ -295,6 +304,11 @@ func (h *Host) Call(ctx context.Context, c Call) (*Result, error) {
 	}
 	if len(res.Raw) > h.o.MaxResult {
 		res.Artifact = h.keep(ctx, res.Raw)
+	}
+	if seen.needsInput { // the far client makes the call again, with answers
+		run.release(line)
+		line.handed(res)
+		return res, nil
 	}
 	run.complete(line, res)
 	line.completed(res)

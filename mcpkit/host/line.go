@@ -3,6 +3,8 @@ package host
 import (
 	"context"
 	"encoding/json"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/oklog/ulid/v2"
@@ -28,10 +30,13 @@ type line struct {
 	call  Call
 	tool  *catalog.Tool
 	start time.Time
-	waits time.Duration // for a person
+	waits atomic.Int64  // for people, nanoseconds
 	step  signal.Step   // what every step repeats
 	steps []signal.Step // room for those to come
 	after *patience     // for what it leaves behind; see leave
+
+	asking sync.Mutex // held while a question is open
+	rounds int        // of questions so far
 
 	settled bool // whether the answer's Settle was called
 }
@@ -44,6 +49,7 @@ func (h *Host) begin(ctx context.Context, c Call) *line {
 	if l.id == "" {
 		l.id = ulid.Make().String()
 	}
+	l.call.Trace = known(c.Trace)
 	l.step = signal.Step{CallID: l.id, Tool: c.Name, Entrance: c.Entrance}
 	return l
 }
@@ -54,7 +60,10 @@ func (l *line) resolved(tool *catalog.Tool) {
 }
 
 // lasted is how long the call has taken, without the person's time.
-func (l *line) lasted() time.Duration { return time.Since(l.start) - l.waits }
+func (l *line) lasted() time.Duration { return time.Since(l.start) - l.waited() }
+
+// waited is how long people took.
+func (l *line) waited() time.Duration { return time.Duration(l.waits.Load()) }
 
 // emit records one step.
 func (l *line) emit(kind signal.Kind, summary string, fill func(*signal.Step)) {
@@ -67,7 +76,7 @@ func (l *line) emit(kind signal.Kind, summary string, fill func(*signal.Step)) {
 	if fill != nil {
 		fill(step)
 	}
-	s := signal.Signal{Kind: kind, Server: l.step.Server, Time: time.Now(), CallID: l.id, Summary: summary, Data: step}
+	s := signal.Signal{Kind: kind, Server: l.step.Server, Time: time.Now(), CallID: l.id, Summary: summary, Trace: l.call.Trace, Data: step}
 	if a := l.call.Answer; a != nil && last(kind) {
 		if err := l.settle(); err != nil {
 			l.h.o.Logger.Error("a call ends that was not settled", "call", l.id, "error", err)
@@ -79,6 +88,18 @@ func (l *line) emit(kind signal.Kind, summary string, fill func(*signal.Step)) {
 	}
 	if err := l.leave(func(ctx context.Context) error { return l.h.o.Sink.Observe(ctx, s) }); err != nil {
 		l.h.o.Logger.Error("a step of a call was not recorded", "call", l.id, "step", kind, "error", err)
+	}
+}
+
+// record records something of the call that is no step of it.
+func (l *line) record(kind signal.Kind, summary string, data any) {
+	ctx := wait(l.ctx, recordTimeout)
+	defer ctx.end()
+	err := l.h.o.Sink.Observe(ctx, signal.Signal{
+		Kind: kind, Server: l.step.Server, Time: time.Now(), CallID: l.id, Summary: summary, Trace: l.call.Trace, Data: data,
+	})
+	if err != nil {
+		l.h.o.Logger.Error("something of a call was not recorded", "call", l.id, "kind", kind, "error", err)
 	}
 }
 
@@ -146,7 +167,7 @@ func (l *line) failure(f *fault.Error) func(*signal.Step) {
 		if s.Outcome == "" {
 			s.Outcome = string(fault.OutcomeFailed)
 		}
-		s.DurationMS, s.WaitedMS = l.lasted().Milliseconds(), l.waits.Milliseconds()
+		s.DurationMS, s.WaitedMS = l.lasted().Milliseconds(), l.waited().Milliseconds()
 	}
 }
 
@@ -155,9 +176,20 @@ func (l *line) started() {
 	l.emit(signal.ToolStarted, l.step.Tool+" started", nil)
 }
 
+// handed records that the server asks for input, which is the far client's to give.
+func (l *line) handed(res *Result) {
+	res.Duration, res.Waited = l.lasted(), l.waited()
+	l.emit(signal.CallCompleted, "call to "+l.step.Tool+" asks for input", func(s *signal.Step) {
+		s.DurationMS, s.Size = res.Duration.Milliseconds(), int64(len(res.Raw))
+	})
+	l.record(signal.InputResolved, l.step.Tool+" asks its client", &signal.Input{
+		CallID: l.id, Server: l.step.Server, Subject: l.step.Tool, Entrance: l.call.Entrance, Round: 1, Decision: "handed",
+	})
+}
+
 // completed records an answer, and sets its durations and the flags of its text.
 func (l *line) completed(res *Result) {
-	res.Duration, res.Waited = l.lasted(), l.waits
+	res.Duration, res.Waited = l.lasted(), l.waited()
 	if !res.Replayed { // nothing was sent
 		l.emit(signal.CallCompleted, "call to "+l.step.Tool+" completed", func(s *signal.Step) {
 			s.DurationMS, s.Size = res.Duration.Milliseconds(), int64(len(res.Raw))

@@ -69,7 +69,7 @@ func (l *line) await(g Gate, r policy.Request, v policy.Verdict) (policy.Verdict
 		defer cancel()
 	}
 	start := time.Now()
-	defer func() { l.waits = time.Since(start) }()
+	defer func() { l.waits.Add(int64(time.Since(start))) }()
 	return g.Await(ctx, r, v)
 }
 
@@ -127,6 +127,12 @@ func (r run) complete(l *line, res *Result) {
 	if err := l.leave(func(ctx context.Context) error { return r.Complete(ctx, out) }); err != nil {
 		l.h.o.Logger.Error("the ledger lacks the end of a call", "call", l.id, "error", err)
 	}
+}
+
+// release ends a call of which nothing came yet: its idempotency key is as good as
+// new for the one that goes on with it.
+func (r run) release(l *line) {
+	r.fail(l, fault.New(fault.Busy, "the server asked for input and did nothing"))
 }
 
 func (r run) fail(l *line, cause error) {

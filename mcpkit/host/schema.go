@@ -69,10 +69,7 @@ func (s *schemas) checkArguments(tool *catalog.Tool, raw json.RawMessage) (json.
 // it has one. A result that reports an error need not fit.
 // Specification 2025-11-25, server/tools, "Output Schema".
 func (s *schemas) checkResult(tool *catalog.Tool, a answer) error {
-	if a.needsInput {
-		return fault.New(fault.InputRequired, "%s asks for input, which is not allowed for its server", tool.Name)
-	}
-	if a.isError || len(tool.OutputSchema) == 0 {
+	if a.isError || a.needsInput || len(tool.OutputSchema) == 0 {
 		return nil
 	}
 	schema := s.of(tool).output

@@ -203,7 +203,7 @@ type Input struct {
 	Round     int        `json:"round"` // from 1
 	Questions []Question `json:"questions,omitempty"`
 	ExpiresAt string     `json:"expires_at,omitempty"` // RFC 3339
-	Decision  string     `json:"decision,omitempty"`   // once resolved: answered, expired, cancelled or refused
+	Decision  string     `json:"decision,omitempty"`   // once resolved: answered, expired, cancelled, refused, or handed to the client that makes the call again
 	Actor     string     `json:"actor,omitempty"`
 	Reason    string     `json:"reason,omitempty"`
 }
@@ -219,6 +219,7 @@ type Question struct {
 	Host    string          `json:"host,omitempty"`    // of that URL, as DNS has it
 	Warning string          `json:"warning,omitempty"` // what is odd about it
 	Params  json.RawMessage `json:"params,omitempty"`  // of sampling, as the server sent them
+	Raw     json.RawMessage `json:"-"`                 // the params of any kind, as the server sent them
 }
 
 // Trace says which of its caller's traces something belongs to (W3C Trace Context

@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/url"
 	"os"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/hashicorp/go-multierror"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/aurorabot-dev/platform/apps"
 	"github.com/aurorabot-dev/platform/mcpkit/client"
@@ -174,7 +176,12 @@ func makeSpec(m *manifest.Manifest, appData string) serverkit.Spec {
 }
 
 func serverConfig(m *manifest.Manifest) client.ServerConfig {
+	var roots []*mcp.Root
+	if m.MCP.Roots {
+		roots = []*mcp.Root{{URI: (&url.URL{Scheme: "file", Path: m.WorkDir()}).String(), Name: "working directory"}}
+	}
 	return client.ServerConfig{
+		Roots: roots, Sampling: m.MCP.Sampling, Elicit: m.MCP.Elicitation,
 		CallTimeout: m.MCP.CallTimeout.Duration, MaxCallTime: m.MCP.MaxCallTime.Duration, MaxLine: int(m.MCP.MaxLine),
 		Relay: client.Relay{Roots: m.MCP.Roots, Sampling: m.MCP.Sampling, Elicitation: m.MCP.Elicitation},
 	}

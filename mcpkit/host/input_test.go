@@ -1,0 +1,372 @@
+package host_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/aurorabot-dev/platform/mcpkit/client"
+	"github.com/aurorabot-dev/platform/mcpkit/fault"
+	"github.com/aurorabot-dev/platform/mcpkit/host"
+	"github.com/aurorabot-dev/platform/mcpkit/signal"
+)
+
+// asks is a server whose tool "ask" wants to know something before it answers
+// with what it was told. The SDK makes requests of its own of it for clients of
+// the older era.
+func asks(questions mcp.InputRequestMap) *mcp.Server {
+	return server("ask", func(_ context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		if r.Params.InputResponses == nil {
+			return &mcp.CallToolResult{InputRequests: questions, RequestState: "state-1"}, nil
+		}
+		told, err := json.Marshal(r.Params.InputResponses)
+		if err != nil {
+			return nil, err
+		}
+		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: r.Params.RequestState + " " + string(told)}}}, nil
+	})
+}
+
+func server(tool string, handle mcp.ToolHandler) *mcp.Server {
+	s := mcp.NewServer(&mcp.Implementation{Name: "asker", Version: "1"}, nil)
+	s.AddTool(&mcp.Tool{Name: tool, InputSchema: json.RawMessage(`{"type":"object"}`)}, handle)
+	return s
+}
+
+// form is a question with one field of a type.
+func form(name, typ string) mcp.InputRequestMap {
+	return mcp.InputRequestMap{"q": &mcp.ElicitParams{Message: "Well?", RequestedSchema: json.RawMessage(
+		fmt.Sprintf(`{"type":"object","properties":{%q:{"type":%q}},"required":[%q]}`, name, typ, name))}}
+}
+
+// asking is a host in front of one server in one era.
+type asking struct {
+	*host.Host
+	heard   *everything
+	session *client.Session
+}
+
+func newAsking(t *testing.T, era string, s *mcp.Server, o host.Options, cfg client.ServerConfig) *asking {
+	t.Helper()
+	a := &asking{heard: &everything{}}
+	m := manager(t, a.heard, era)
+	a.session = join(t, m, "asker", era, s, cfg)
+	o.Client, o.Sink = m, a.heard
+	a.Host = host.New(o)
+	return a
+}
+
+type outcome struct {
+	res *host.Result
+	err error
+}
+
+// begin makes a call that will wait.
+func (a *asking) begin(ctx context.Context, c host.Call) <-chan outcome {
+	c.Name = "asker.ask"
+	out := make(chan outcome, 1)
+	go func() {
+		res, err := a.Call(ctx, c)
+		out <- outcome{res, err}
+	}()
+	return out
+}
+
+// open waits until a call waits for an answer.
+func (a *asking) open(t *testing.T, id string) signal.Input {
+	t.Helper()
+	for end := time.Now().Add(30 * time.Second); ; time.Sleep(2 * time.Millisecond) {
+		if in, ok := a.Input(id); ok {
+			return in
+		}
+		if time.Now().After(end) {
+			t.Fatal("the call does not wait for an answer")
+		}
+	}
+}
+
+func (a *asking) decisions() (out []string) {
+	for _, s := range a.heard.of(signal.InputResolved) {
+		out = append(out, s.Data.(*signal.Input).Decision)
+	}
+	return out
+}
+
+var elicit = client.ServerConfig{Elicit: true}
+
+func TestACallWaitsForAnAnswerAndGoesOnWithIt(t *testing.T) {
+	for _, era := range eras {
+		t.Run(era, func(t *testing.T) {
+			a := newAsking(t, era, asks(form("dice", "integer")), host.Options{}, elicit)
+			out := a.begin(deadline(t), host.Call{ID: "c1", Entrance: "api", Trace: signal.Trace{Parent: parent}})
+			in := a.open(t, "c1")
+			if len(in.Questions) != 1 || in.Questions[0].Kind != host.FormQuestion || in.Questions[0].Message != "Well?" || in.Subject != "asker.ask" || in.Round != 1 {
+				t.Fatalf("it waits for %+v", in)
+			}
+			id := in.Questions[0].ID
+			for _, bad := range []host.Replies{
+				{}, {"": {Action: "yes"}}, {id: {Action: host.Accept}}, {id: {Action: host.Accept, Content: json.RawMessage(`{"dice":"two"}`)}},
+				{id: {Action: host.Accept, Content: json.RawMessage(`{"dice":2,"more":1}`)}}, {id: {Action: host.Decline, Content: json.RawMessage(`{"dice":2}`)}},
+				{id: {Action: host.Cancel}, "x": {Action: host.Cancel}},
+			} {
+				if err := a.AnswerInput("c1", bad, "ada"); codeOf(err) != fault.InvalidArguments {
+					t.Errorf("the answer %+v: %v", bad, err)
+				}
+			}
+			if err := a.AnswerInput("c1", host.Replies{"": {Action: host.Accept, Content: json.RawMessage(`{"dice":2}`)}}, "ada"); err != nil {
+				t.Fatal(err)
+			}
+			o := <-out
+			if o.err != nil || !strings.Contains(string(o.res.Raw), `\"dice\":2`) || !strings.Contains(string(o.res.Raw), "state-1") || o.res.Waited <= 0 {
+				t.Errorf("the call gave %+v, %v", o.res, o.err)
+			}
+			if err := a.AnswerInput("c1", host.Replies{"": {Action: host.Accept}}, "ada"); codeOf(err) != host.InputNotFound {
+				t.Errorf("a late answer: %v", err)
+			}
+			steps := a.heard.of(signal.ToolStarted, signal.InputRequired, signal.InputResolved, signal.ToolCompleted)
+			var kinds []signal.Kind
+			for _, s := range steps {
+				kinds = append(kinds, s.Kind)
+				if s.CallID != "c1" || s.Trace.Parent != parent {
+					t.Errorf("a step is %+v", s)
+				}
+			}
+			if want := []signal.Kind{signal.ToolStarted, signal.InputRequired, signal.InputResolved, signal.ToolCompleted}; !slices.Equal(kinds, want) {
+				t.Fatalf("the steps are %v", kinds)
+			}
+			if d := steps[2].Data.(*signal.Input); d.Decision != "answered" || d.Actor != "ada" {
+				t.Errorf("resolved %+v", d)
+			}
+			if len(a.Inputs()) != 0 {
+				t.Errorf("%v still wait", a.Inputs())
+			}
+		})
+	}
+}
+
+func TestDecliningAndSilenceEndAQuestionWell(t *testing.T) {
+	for _, era := range eras {
+		t.Run(era, func(t *testing.T) {
+			a := newAsking(t, era, asks(form("dice", "integer")), host.Options{InputTimeout: 20 * time.Second}, elicit)
+			out := a.begin(deadline(t), host.Call{ID: "c1"})
+			in := a.open(t, "c1")
+			if err := a.AnswerInput("c1", host.Replies{in.Questions[0].ID: {Action: host.Decline}}, "ada"); err != nil {
+				t.Fatal(err)
+			}
+			if o := <-out; o.err != nil || !strings.Contains(string(o.res.Raw), `\"decline\"`) {
+				t.Errorf("declined: %+v, %v", o.res, o.err)
+			}
+			a = newAsking(t, era, asks(form("dice", "integer")), host.Options{InputTimeout: 50 * time.Millisecond}, elicit)
+			if o := <-a.begin(deadline(t), host.Call{ID: "c2"}); o.err != nil || !strings.Contains(string(o.res.Raw), `\"cancel\"`) {
+				t.Errorf("nobody came: %+v, %v", o.res, o.err)
+			}
+			if d := a.decisions(); !slices.Equal(d, []string{"expired"}) {
+				t.Errorf("decided %v", d)
+			}
+		})
+	}
+}
+
+func TestACallerThatGivesUpLeavesNoQuestionOpen(t *testing.T) {
+	for _, era := range eras {
+		t.Run(era, func(t *testing.T) {
+			a := newAsking(t, era, asks(form("dice", "integer")), host.Options{}, elicit)
+			ctx, cancel := context.WithCancel(deadline(t))
+			out := a.begin(ctx, host.Call{ID: "c1"})
+			a.open(t, "c1")
+			cancel()
+			if o := <-out; codeOf(o.err) != fault.Cancelled {
+				t.Errorf("%+v, %v", o.res, o.err)
+			}
+			for end := time.Now().Add(30 * time.Second); len(a.decisions()) == 0 && time.Now().Before(end); time.Sleep(time.Millisecond) {
+			}
+			if d := a.decisions(); !slices.Equal(d, []string{"cancelled"}) || len(a.Inputs()) != 0 {
+				t.Errorf("decided %v, open %v", d, a.Inputs())
+			}
+		})
+	}
+}
+
+func TestAFormThatAsksForASecretIsShownToNobody(t *testing.T) {
+	for _, era := range eras {
+		t.Run(era, func(t *testing.T) {
+			a := newAsking(t, era, asks(form("apiKey", "string")), host.Options{}, elicit)
+			res, err := a.Call(deadline(t), host.Call{Name: "asker.ask", Input: func(context.Context, signal.Input) (host.Replies, error) {
+				t.Error("somebody was asked")
+				return nil, nil
+			}})
+			if era == "2026-07-28" {
+				if codeOf(err) != fault.InputRequired || !strings.Contains(err.Error(), "api key") {
+					t.Errorf("%+v, %v", res, err)
+				}
+			} else if err == nil && !res.IsError {
+				t.Errorf("the tool was told something: %s", res.Raw)
+			}
+			problems := a.heard.of(signal.Problem)
+			if len(problems) != 1 || problems[0].Data.(*signal.Fault).Code != "question_refused" || !strings.Contains(problems[0].Data.(*signal.Fault).Detail, "apiKey") {
+				t.Errorf("recorded %+v", problems)
+			}
+			if n := len(a.heard.of(signal.InputRequired)); n != 0 {
+				t.Errorf("%d questions were laid open", n)
+			}
+		})
+	}
+}
+
+func TestAPersonIsShownWhoseAddressItIsAndNothingIsOpened(t *testing.T) {
+	for _, era := range eras {
+		t.Run(era, func(t *testing.T) {
+			a := newAsking(t, era, asks(mcp.InputRequestMap{"q": &mcp.ElicitParams{Mode: "url", Message: "Sign in", ElicitationID: "e1", URL: "https://www.pаypal.com/login"}}), host.Options{}, elicit)
+			out := a.begin(deadline(t), host.Call{ID: "c1"})
+			q := a.open(t, "c1").Questions[0]
+			if q.Kind != host.URLQuestion || !strings.HasPrefix(q.Host, "www.xn--") || !strings.Contains(q.Warning, q.Host) {
+				t.Errorf("shown %+v", q)
+			}
+			if err := a.AnswerInput("c1", host.Replies{q.ID: {Action: host.Accept}}, ""); err != nil {
+				t.Fatal(err)
+			}
+			if o := <-out; o.err != nil || !strings.Contains(string(o.res.Raw), `\"accept\"`) || strings.Contains(string(o.res.Raw), "content\\\"") {
+				t.Errorf("%+v, %v", o.res, o.err)
+			}
+		})
+	}
+}
+
+func TestAServerWithoutLeaveMayNotAsk(t *testing.T) {
+	for _, era := range eras {
+		t.Run(era, func(t *testing.T) {
+			a := newAsking(t, era, asks(form("dice", "integer")), host.Options{}, client.ServerConfig{})
+			res, err := a.Call(deadline(t), host.Call{Name: "asker.ask"})
+			if era == "2026-07-28" && codeOf(err) != fault.InputRequired || err == nil && !res.IsError {
+				t.Errorf("%+v, %v", res, err)
+			}
+			if n := len(a.heard.of(signal.InputRequired)); n != 0 {
+				t.Errorf("%d questions were laid open", n)
+			}
+		})
+	}
+}
+
+func TestACallerThatAnswersItselfIsAskedAlone(t *testing.T) {
+	a := newAsking(t, eras[1], asks(form("name", "string")), host.Options{}, elicit)
+	answer := func(name string) host.InputFunc {
+		return func(_ context.Context, in signal.Input) (host.Replies, error) {
+			return host.Replies{"q": {Action: host.Accept, Content: json.RawMessage(`{"name":"` + name + `"}`)}}, nil
+		}
+	}
+	outs := map[string]<-chan outcome{}
+	for _, name := range []string{"ada", "bob", "eve"} {
+		outs[name] = a.begin(deadline(t), host.Call{Input: answer(name)})
+	}
+	for name, out := range outs {
+		if o := <-out; o.err != nil || !strings.Contains(string(o.res.Raw), name) {
+			t.Errorf("%s got %+v, %v", name, o.res, o.err)
+		}
+	}
+	if len(a.Inputs()) != 0 {
+		t.Error("somebody else could have answered")
+	}
+	res, err := a.Call(deadline(t), host.Call{Name: "asker.ask", Input: func(context.Context, signal.Input) (host.Replies, error) {
+		return host.Replies{"q": {Action: host.Accept, Content: json.RawMessage(`{"nom":"x"}`)}}, nil
+	}})
+	if codeOf(err) != fault.InvalidArguments {
+		t.Errorf("an answer that does not fit was sent: %+v, %v", res, err)
+	}
+}
+
+func TestAServerThatNeverStopsAskingIsStopped(t *testing.T) {
+	n := 0
+	s := server("ask", func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		n++
+		return &mcp.CallToolResult{InputRequests: form("again", "boolean"), RequestState: fmt.Sprint(n)}, nil
+	})
+	a := newAsking(t, eras[1], s, host.Options{}, elicit)
+	_, err := a.Call(deadline(t), host.Call{Name: "asker.ask", Input: func(_ context.Context, in signal.Input) (host.Replies, error) {
+		return host.Replies{"q": {Action: host.Accept, Content: json.RawMessage(`{"again":true}`)}}, nil
+	}})
+	if codeOf(err) != fault.InputRequired || n != 11 {
+		t.Errorf("after %d calls: %v", n, err)
+	}
+}
+
+func TestSamplingGoesToTheCallerThatOffersItAndRootsAreListed(t *testing.T) {
+	for _, era := range eras {
+		t.Run(era, func(t *testing.T) {
+			questions := mcp.InputRequestMap{"s": &mcp.CreateMessageParams{MaxTokens: 5, Messages: []*mcp.SamplingMessage{{Role: "user", Content: &mcp.TextContent{Text: "hi"}}}}, "r": &mcp.ListRootsParams{}}
+			a := newAsking(t, era, asks(questions), host.Options{}, client.ServerConfig{Sampling: true, Roots: []*mcp.Root{{URI: "file:///srv/notes"}}})
+			res, err := a.Call(deadline(t), host.Call{Name: "asker.ask", Input: func(_ context.Context, in signal.Input) (host.Replies, error) {
+				q := in.Questions[0]
+				if q.Kind != host.SamplingQuestion || !strings.Contains(string(q.Raw), `"maxTokens":5`) {
+					t.Errorf("asked %+v", q)
+				}
+				return host.Replies{q.ID: {Action: host.Accept, Content: json.RawMessage(`{"role":"assistant","model":"m","content":{"type":"text","text":"sampled"}}`)}}, nil
+			}})
+			if err != nil || !strings.Contains(string(res.Raw), "sampled") || !strings.Contains(string(res.Raw), "file:///srv/notes") {
+				t.Errorf("%+v, %v", res, err)
+			}
+			if res, err = a.Call(deadline(t), host.Call{Name: "asker.ask"}); era == eras[1] && codeOf(err) != fault.InputRequired || err == nil && !res.IsError {
+				t.Errorf("sampling without anybody to do it: %+v, %v", res, err)
+			}
+		})
+	}
+}
+
+func TestPagesThatAreToBeVisitedFirstAreAskedForAndTheCallIsMadeAgain(t *testing.T) {
+	visited := false
+	s := server("ask", func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		if !visited {
+			return nil, &jsonrpc.Error{Code: -32042, Message: "sign in first", Data: json.RawMessage(`{"elicitations":[{"mode":"url","elicitationId":"e","message":"Sign in","url":"https://example.com/login"}]}`)}
+		}
+		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: "welcome"}}}, nil
+	})
+	a := newAsking(t, eras[0], s, host.Options{}, elicit)
+	visit := func(action string) (*host.Result, error) {
+		return a.Call(deadline(t), host.Call{Name: "asker.ask", Input: func(_ context.Context, in signal.Input) (host.Replies, error) {
+			visited = action == host.Accept
+			if q := in.Questions[0]; q.Host != "example.com" || q.Warning != "" {
+				t.Errorf("asked %+v", q)
+			}
+			return host.Replies{in.Questions[0].ID: {Action: action}}, nil
+		}})
+	}
+	if _, err := visit(host.Decline); codeOf(err) != fault.InputRequired {
+		t.Errorf("declined: %v", err)
+	}
+	if res, err := visit(host.Accept); err != nil || !strings.Contains(string(res.Raw), "welcome") {
+		t.Errorf("visited: %+v, %v", res, err)
+	}
+}
+
+func TestTheIdempotencyKeyAndTheTraceReachTheServer(t *testing.T) {
+	var seen mcp.CallToolParamsRaw
+	s := mcp.NewServer(&mcp.Implementation{Name: "asker", Version: "1"}, nil)
+	s.AddTool(&mcp.Tool{Name: "pay", InputSchema: json.RawMessage(`{"type":"object","properties":{"sum":{"type":"integer"},"idempotencyKey":{"type":"string"}}}`)},
+		func(_ context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			seen = *r.Params
+			return &mcp.CallToolResult{Content: []mcp.Content{}}, nil
+		})
+	for _, era := range eras {
+		a := newAsking(t, era, s, host.Options{}, client.ServerConfig{})
+		for args, want := range map[string]string{
+			`{"sum":7}`: `{"idempotencyKey":"k-1","sum":7}`, ``: `{"idempotencyKey":"k-1"}`, ` { } `: `{"idempotencyKey":"k-1" }`,
+			`{"idempotencyKey":"mine"}`: `{"idempotencyKey":"mine"}`,
+		} {
+			if _, err := a.Call(deadline(t), host.Call{Name: "asker.pay", Arguments: json.RawMessage(args), IdempotencyKey: "k-1", Trace: signal.Trace{Parent: parent, Baggage: "b=1"}}); err != nil {
+				t.Fatal(err)
+			}
+			if strings.TrimSpace(string(seen.Arguments)) != strings.TrimSpace(want) || seen.Meta["aurora/idempotency-key"] != "k-1" || seen.Meta["traceparent"] != parent || seen.Meta["baggage"] != "b=1" {
+				t.Errorf("%s: the server saw %s %v", era, seen.Arguments, seen.Meta)
+			}
+		}
+		if _, err := a.Call(deadline(t), host.Call{Name: "asker.pay", Trace: signal.Trace{Parent: "not one", State: "x=y"}}); err != nil || seen.Meta["traceparent"] != nil || seen.Meta["tracestate"] != nil || string(seen.Arguments) != "{}" {
+			t.Errorf("%s: without a key: %s %v, %v", era, seen.Arguments, seen.Meta, err)
+		}
+	}
+}
