@@ -81,7 +81,7 @@ func (c *cli) showChecked(res *daemon.Checked) {
 		}
 		c.out.Printf("\n")
 		for _, row := range [][2]string{
-			{"manifest", s.Manifest}, {"command", strings.Join(quoteArgs(s.Command), " ")}, {"folder", s.Dir}, {"PATH", s.Path},
+			{"manifest", s.Manifest}, {"url", s.URL}, {"command", strings.Join(quoteArgs(s.Command), " ")}, {"folder", s.Dir}, {"PATH", s.Path},
 		} {
 			if row[1] != "" {
 				c.out.Printf("   %-9s %s\n", row[0], console.Safe(row[1]))

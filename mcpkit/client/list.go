@@ -148,8 +148,15 @@ func (s *Session) readTools(ctx context.Context) {
 	list := make([]*catalog.Tool, 0, len(raws))
 	sums := make(map[string]digest, len(raws))
 	var out []string
+	var unfit []string // by index, why the wire cannot carry calls of the tool
+	if w, ok := s.wire.(toolWire); ok {
+		unfit = w.Tools(raws)
+	}
 	for i, raw := range raws {
 		t, reason := decodeTool(raw)
+		if unfit != nil && unfit[i] != "" {
+			t, reason = nil, unfit[i]
+		}
 		if t != nil {
 			if _, twice := sums[t.Source.OriginalName]; twice {
 				t, reason = nil, "its name is taken by an earlier tool"

@@ -12,6 +12,10 @@ import (
 // receive deals with what arrived. It runs on the read loop: nothing in it
 // waits, except for room for a signal.
 func (s *Session) receive(l Line) {
+	if l.Failed != nil {
+		s.failed(l.ID, fault.From(l.Failed))
+		return
+	}
 	if l.Skipped > 0 {
 		s.receiveTooLong(l)
 		return
@@ -75,6 +79,19 @@ func (s *Session) receiveJunk(line []byte) {
 		return
 	}
 	s.link.answered(n, jsonline.Message{Error: []byte(`{"code":-32700,"message":"the answer is no valid JSON"}`)})
+}
+
+// failed ends a request of which the wire knows that no answer comes.
+func (s *Session) failed(id []byte, why *fault.Error) {
+	n, ok := integer(id)
+	if !ok {
+		return
+	}
+	if p, _ := s.requests.take(n); p != nil {
+		p.answer <- answer{err: why}
+		return
+	}
+	s.link.failed(n, why)
 }
 
 func (s *Session) receiveTooLong(l Line) {

@@ -13,6 +13,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/aurorabot-dev/platform/mcpkit/fault"
 	"github.com/aurorabot-dev/platform/mcpkit/internal/jsonline"
 )
 
@@ -26,7 +27,8 @@ type link struct {
 
 	open          atomic.Bool // the negotiation is over
 	probeAnswered atomic.Bool
-	broken        atomic.Bool // the server takes nothing more
+	broken        atomic.Bool                 // the server takes nothing more
+	why           atomic.Pointer[fault.Error] // why the last request failed on its way, if it did
 
 	mu   sync.Mutex
 	sent map[int64]string // method of each request of the SDK without an answer
@@ -62,6 +64,7 @@ func (l *link) Write(ctx context.Context, msg jsonrpc.Message) error {
 			l.mu.Lock()
 			l.sent[id] = m.Method
 			l.mu.Unlock()
+			l.why.Store(nil)
 		} else if m.Method == methodCancelled && !l.open.Load() {
 			return nil // before initialize a notification may end what the probe did not
 		}
@@ -110,6 +113,12 @@ func (l *link) answered(id int64, m jsonline.Message) bool {
 	}
 	l.pass(r)
 	return true
+}
+
+// failed answers a request of the SDK that failed on its way.
+func (l *link) failed(id int64, why *fault.Error) {
+	l.why.Store(why)
+	l.answered(id, jsonline.Message{Error: []byte(`{"code":-32000,"message":` + quote(why.Message) + `}`)})
 }
 
 func (l *link) pass(msg jsonrpc.Message) {

@@ -195,6 +195,9 @@ func (s *Session) negotiate(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return fmt.Errorf("no answer to the greeting: %w", ctx.Err())
 		}
+		if f := s.link.why.Load(); f != nil {
+			return f
+		}
 		if known == EraInitialize {
 			s.m.setEra(s.server, "") // perhaps it has become a newer one
 		}

@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"encoding/json"
 	"time"
 
 	"github.com/aurorabot-dev/platform/mcpkit/client/internal/pipe"
@@ -23,7 +24,8 @@ type Wire interface {
 	Send(ctx context.Context, msg []byte) error
 	// TrySend is Send where there is room at once. It never waits.
 	TrySend(msg []byte) bool
-	// Receive waits for the next message. Its error ends the session: io.EOF
+	// Receive waits for the next message, or for the news that a request failed
+	// on its way ([Line].Failed). Its error ends the session: io.EOF
 	// where the server closed the wire, else why the wire broke; one that wraps
 	// ErrHung where the server took nothing for too long.
 	Receive() (Line, error)
@@ -32,6 +34,12 @@ type Wire interface {
 	CloseSend(timeout time.Duration)
 	// Close gives up the wire in both directions: Receive returns.
 	Close() error
+}
+
+// toolWire is a Wire whose messages look different by tool: it is told of each
+// reading of the list, and says for each tool why it cannot be called, or "".
+type toolWire interface {
+	Tools(list []json.RawMessage) []string
 }
 
 var _ Wire = (*pipe.Pipes)(nil)

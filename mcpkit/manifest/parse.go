@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/netip"
 	"net/url"
 	"path/filepath"
 	"regexp"
@@ -211,6 +212,8 @@ func (m *Manifest) checkTransport(fault report) {
 			break
 		} else if u, err := url.Parse(c.URL); err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Hostname() == "" {
 			fault("mcp.url", "write it like https://example.com/mcp", "not an absolute http or https URL") // unquoted: it may hold a token
+		} else if u.Scheme == "http" && !loopback(u.Hostname()) {
+			fault("mcp.url", "write https://", "a server beyond this machine needs https: tokens and results could be read on the way")
 		}
 	default:
 		fault("mcp.transport", `write "stdio" or "http"`, "unknown transport %q", clip(c.Transport))
@@ -297,6 +300,15 @@ func (m *Manifest) checkAuth(fault report) {
 			fault(fmt.Sprintf("%s.scopes[%d]", key, i), "write one scope an entry", "not a scope: %q", clip(s))
 		}
 	}
+}
+
+// loopback reports whether a host is this machine by its very name or address.
+func loopback(host string) bool {
+	if host = strings.ToLower(strings.TrimSuffix(host, ".")); host == "localhost" || strings.HasSuffix(host, ".localhost") {
+		return true
+	}
+	a, err := netip.ParseAddr(host)
+	return err == nil && a.IsLoopback()
 }
 
 func (m *Manifest) checkEnv(fault report) {

@@ -24,7 +24,8 @@ type ending struct {
 	told    bool // it was told to end
 	pid     int
 	exit    Exit
-	healthy time.Duration // for how long it was ready
+	ready   bool          // it was; of an Endpoint alone
+	healthy time.Duration // for how long it was
 	err     error         // of Attach or the session
 }
 

@@ -3,10 +3,14 @@
 // crashing, and ends all of it without leaving a process behind. In the words of
 // the AuroraBot guide it is the MCPServerKit.
 //
-// It knows no JSON-RPC. A callback, [Attach], makes a [Session] over a child's
-// pipes; the kit learns from the session only that it is ready and that it is
-// over. What happens is told as lifecycle signals to a [signal.Sink]. Remote
-// servers, tools and calls are not its business, nor is reading configuration.
+// Servers that somebody else runs ([Spec].Endpoint) it keeps connected in the
+// same way: what is a spawn there is a connection here, see hold.
+//
+// It knows neither JSON-RPC nor HTTP. A callback, [Attach], makes a [Session] over
+// a child's pipes or to an endpoint; the kit learns from the session only that it
+// is ready and that it is over. What happens is told as lifecycle signals to a
+// [signal.Sink]. Tools and calls are not its business, nor is reading
+// configuration.
 //
 //	func main() {
 //		serverkit.RunGuardIfAsked()
@@ -193,7 +197,9 @@ func (k *Kit) Apply(specs []Spec) {
 			continue
 		}
 		wanted[spec.Name] = true
-		spec.Dir = cmp.Or(spec.Dir, k.wd)
+		if spec.Endpoint == "" {
+			spec.Dir = cmp.Or(spec.Dir, k.wd)
+		}
 		spec = spec.withDefaults()
 		s, ok := k.servers[spec.Name]
 		if !ok {
@@ -211,12 +217,13 @@ func (k *Kit) Apply(specs []Spec) {
 	}
 }
 
-// Start starts a server that is stopped, failed or waiting for a restart, and
+// Start starts a server that is stopped, failed, waiting for a restart or for an
+// authorization, and
 // returns when it is ready or the attempt has failed. A server that is starting
 // or ready is left alone.
 func (k *Kit) Start(ctx context.Context, name string) error {
 	return k.tell(ctx, name, "starting", func(w *want, phase Phase) bool {
-		change := !w.up || phase == Failed || phase == Backoff
+		change := !w.up || phase == Failed || phase == Backoff || phase == NeedsAuth
 		w.up, w.cause = true, causeRequested
 		return change
 	})

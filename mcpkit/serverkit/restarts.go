@@ -10,6 +10,7 @@ import (
 type restarts struct {
 	policy  RestartPolicy
 	crashes int // in a row
+	final   int // of them, those that do not pass
 	delays  *backoff.ExponentialBackOff
 }
 
@@ -28,14 +29,17 @@ func newRestarts(p RestartPolicy) *restarts {
 
 // crashed counts a crash of an instance that had been ready for healthy. It
 // returns how long to wait before the next start, or again=false if there is
-// none.
-func (r *restarts) crashed(healthy time.Duration) (delay time.Duration, again bool) {
+// none. A crash that passes is none of those that are counted against Max.
+func (r *restarts) crashed(healthy time.Duration, passes bool) (delay time.Duration, again bool) {
 	if healthy >= r.policy.StableAfter {
-		r.crashes = 0
+		r.crashes, r.final = 0, 0
 		r.delays.Reset()
 	}
 	r.crashes++
-	if r.policy.Never || r.crashes > r.policy.Max {
+	if !passes {
+		r.final++
+	}
+	if r.policy.Never || r.final > r.policy.Max {
 		return 0, false
 	}
 	return min(r.delays.NextBackOff(), r.policy.Cap), true

@@ -62,6 +62,9 @@ func (k *Kit) newServer(spec Spec) *server {
 		st:    Status{Name: spec.Name, Phase: Starting, Since: k.now(), LogPath: path},
 		moved: make(chan struct{}),
 	}
+	if spec.Endpoint != "" {
+		s.st.Phase = Connecting
+	}
 	s.describe(spec)
 	return s
 }
@@ -69,7 +72,7 @@ func (k *Kit) newServer(spec Spec) *server {
 // describe takes over into the status what it shows of spec.
 func (s *server) describe(spec Spec) {
 	s.stderr.Forget(spec.Secrets)
-	s.st.Dir, s.st.Command = spec.Dir, s.presentable(spec.Command)
+	s.st.Dir, s.st.Command, s.st.Endpoint = spec.Dir, s.presentable(spec.Command), s.address(spec.Endpoint)
 }
 
 func (s *server) presentable(argv []string) []string {
@@ -186,7 +189,7 @@ func (s *server) settle(w want, outcome error) {
 func (s *server) status() Status {
 	s.mu.Lock()
 	st, sess, now := s.st, s.sess, s.kit.now()
-	if st.PID != 0 {
+	if st.PID != 0 || sess != nil {
 		st.Uptime = now.Sub(s.up)
 	}
 	if st.Phase == Ready && now.Sub(st.Since) >= s.want.spec.Restart.StableAfter {
@@ -214,6 +217,8 @@ func (s *server) run() {
 			}
 		case !w.up:
 			s.rest(w)
+		case w.spec.Endpoint != "":
+			s.hold(w)
 		default:
 			s.serve(w)
 		}
@@ -253,7 +258,7 @@ func (s *server) serve(w want) {
 			s.log.Info("the server did not survive the first attempt to speak to it; spawning it once more", "err", end.err)
 			continue
 		}
-		delay, again := policy.crashed(end.healthy)
+		delay, again := policy.crashed(end.healthy, false)
 		s.crashed(w, end, policy.crashes)
 		absent := errors.Is(end.err, exec.ErrNotFound) || errors.Is(end.err, fs.ErrPermission) // trying again finds no more
 		if !again || absent {
@@ -379,8 +384,9 @@ func (s *server) instance(w want, in Instance) ending {
 	return e
 }
 
-// attach makes the session. It returns a cause if it gave up before Attach had
-// returned; a session that comes along with a cause came too late.
+// attach makes the session; of a server at an Endpoint there is no p. It returns
+// a cause if it gave up before Attach had returned; a session that comes along
+// with a cause came too late.
 func (s *server) attach(w want, in Instance, p *process) (sess Session, cause string, err error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -389,8 +395,13 @@ func (s *server) attach(w want, in Instance, p *process) (sess Session, cause st
 		err  error
 	}
 	attached := make(chan result, 1)
+	var pipes Pipes
+	var exited <-chan struct{}
+	if p != nil {
+		pipes, exited = p.pipes, p.exited
+	}
 	go func() {
-		sess, err := s.kit.opt.Attach(ctx, in, p.pipes)
+		sess, err := s.kit.opt.Attach(ctx, in, pipes)
 		if sess == nil && err == nil {
 			err = errors.New("no session was made")
 		}
@@ -398,13 +409,15 @@ func (s *server) attach(w want, in Instance, p *process) (sess Session, cause st
 	}()
 	deadline := time.NewTimer(w.spec.StartTimeout)
 	defer deadline.Stop()
-	exited, over := p.exited, w.over
+	over := w.over
 	var drained <-chan struct{}
 	var force <-chan time.Time
 	giveUp := func(why string) {
 		if cause == "" {
-			cause, force = why, time.After(attachGrace)
-			cancel()
+			cause = why
+			if cancel(); p != nil {
+				force = time.After(attachGrace)
+			}
 		}
 	}
 	for {

@@ -17,6 +17,13 @@ type Spec struct {
 	// Command is the argv. Command[0] is looked up by [ResolveCommand] with
 	// the PATH found in Env.
 	Command []string
+	// Endpoint is the URL of a server that somebody else runs. There is no process
+	// then: Attach gets no pipes and opens the connection itself; Command, Dir, Env
+	// and Stop are not used.
+	Endpoint string
+	// Settings are further settings of a server at an Endpoint, of which the kit
+	// only sees whether they change.
+	Settings string
 	// Dir is the absolute working directory. Empty means the directory in
 	// which the kit was made.
 	Dir string
@@ -39,7 +46,7 @@ type Spec struct {
 // defaults.
 type RestartPolicy struct {
 	Never       bool          // a crash is final
-	Max         int           // restarts in a row; the crash after them is final. Zero means 3
+	Max         int           // restarts in a row; the crash after them is final. Zero means 3. What passes, such as a network that is down, does not count at an Endpoint
 	Base        time.Duration // delay before the first restart, doubled for each further one. Zero means 500 ms
 	Cap         time.Duration // upper bound of the delay. Zero means 10 s
 	StableAfter time.Duration // this long ready, and the count starts anew. Zero means 60 s
@@ -54,7 +61,7 @@ type StopPolicy struct {
 
 // Equal reports whether s and o are the same in every field.
 func (s Spec) Equal(o Spec) bool {
-	return s.Name == o.Name && s.Dir == o.Dir && s.StartTimeout == o.StartTimeout &&
+	return s.Name == o.Name && s.Endpoint == o.Endpoint && s.Settings == o.Settings && s.Dir == o.Dir && s.StartTimeout == o.StartTimeout &&
 		s.Restart == o.Restart && s.Stop == o.Stop && s.Disabled == o.Disabled &&
 		slices.Equal(s.Command, o.Command) && slices.Equal(s.Env, o.Env) && slices.Equal(s.Secrets, o.Secrets)
 }
@@ -102,9 +109,11 @@ type Instance struct {
 // Pipes are the parent's ends of a child's stdin and stdout. Read and write
 // deadlines work on both. The session reads and writes them; the kit closes
 // both when the instance has ended, and closing them twice is harmless.
+// At an Endpoint both are nil.
 type Pipes struct{ Stdin, Stdout *os.File }
 
-// Attach makes a session over fresh pipes and returns once it is ready. It
+// Attach makes a session over fresh pipes, or opens the connection to an
+// Endpoint, and returns once it is ready. It
 // must return soon after ctx is done or the pipes are closed, and then must no
 // longer use the pipes unless it returned a session. An error is a failed start
 // and counts as a crash, except one that wraps [ErrRespawn].
@@ -161,13 +170,15 @@ var (
 type Phase string
 
 const (
-	Starting Phase = "starting" // waiting for its turn, spawned, or not yet ready
-	Ready    Phase = "ready"    // the session is usable
-	Stopping Phase = "stopping" // on its way down, told to or not
-	Stopped  Phase = "stopped"  // told to stop
-	Backoff  Phase = "backoff"  // crashed; waits for its next start
-	Failed   Phase = "failed"   // crashed for good; a person or a new spec starts it
-	Disabled Phase = "disabled" // listed, not run
+	Starting   Phase = "starting"   // waiting for its turn, spawned, or not yet ready
+	Connecting Phase = "connecting" // the same of a server at an Endpoint
+	Ready      Phase = "ready"      // the session is usable
+	Stopping   Phase = "stopping"   // on its way down, told to or not
+	Stopped    Phase = "stopped"    // told to stop
+	Backoff    Phase = "backoff"    // crashed; waits for its next start
+	NeedsAuth  Phase = "needs_auth" // an Endpoint wants an authorization; Start tries again
+	Failed     Phase = "failed"     // crashed for good; a person or a new spec starts it
+	Disabled   Phase = "disabled"   // listed, not run
 )
 
 // Status is what is known of one server.
@@ -183,7 +194,8 @@ type Status struct {
 	Waiting  string        `json:"waiting,omitempty"` // why a starting server has no process yet
 	LastExit *Exit         `json:"last_exit,omitempty"`
 	Session  SessionInfo   `json:"session"`
-	Command  []string      `json:"command"` // Command[0] as resolved once it has run; secrets removed
+	Endpoint string        `json:"endpoint,omitempty"` // without its query
+	Command  []string      `json:"command"`            // Command[0] as resolved once it has run; secrets removed
 	Dir      string        `json:"dir"`
 	LogPath  string        `json:"log_path,omitempty"`
 }
@@ -208,6 +220,10 @@ const (
 	causeHung         = "hung"
 	causeSpawnFailed  = "spawn_failed"
 	causeProtocol     = "protocol"
+	causeConnect      = "connect_failed" // of an Endpoint, as the next three
+	causeLost         = "disconnected"
+	causeExpired      = "session_expired"
+	causeNeedsAuth    = "needs_auth"
 	causeRequested    = "requested"
 	causeRestart      = "restart"
 	causeChanged      = "changed"

@@ -20,12 +20,12 @@ func TestDelaysDoubleUpToTheCapAndTheFourthCrashIsFinal(t *testing.T) {
 	p := Spec{}.withDefaults().Restart
 	r := newRestarts(p)
 	for n, want := range []time.Duration{500 * time.Millisecond, time.Second, 2 * time.Second} {
-		delay, again := r.crashed(0)
+		delay, again := r.crashed(0, false)
 		if !again || delay < want*8/10 || delay > want*12/10+1 {
 			t.Errorf("crash %d: %v, %v; want about %v", n+1, delay, again, want)
 		}
 	}
-	if _, again := r.crashed(59 * time.Second); again {
+	if _, again := r.crashed(59*time.Second, false); again {
 		t.Error("the fourth crash in a row is not final")
 	}
 }
@@ -33,7 +33,7 @@ func TestDelaysDoubleUpToTheCapAndTheFourthCrashIsFinal(t *testing.T) {
 func TestTheDelayNeverExceedsTheCap(t *testing.T) {
 	r := newRestarts(RestartPolicy{Max: 100, Base: 500 * time.Millisecond, Cap: 10 * time.Second, StableAfter: time.Hour})
 	for range 100 {
-		if delay, _ := r.crashed(0); delay > 10*time.Second {
+		if delay, _ := r.crashed(0, false); delay > 10*time.Second {
 			t.Fatalf("a delay of %v", delay)
 		}
 	}
@@ -42,9 +42,9 @@ func TestTheDelayNeverExceedsTheCap(t *testing.T) {
 func TestStableHealthStartsTheCountAnew(t *testing.T) {
 	r := newRestarts(Spec{}.withDefaults().Restart)
 	for range 3 {
-		r.crashed(0)
+		r.crashed(0, false)
 	}
-	delay, again := r.crashed(time.Minute)
+	delay, again := r.crashed(time.Minute, false)
 	if !again || r.crashes != 1 || delay > 600*time.Millisecond+1 {
 		t.Errorf("after a minute of health: %v, %v, %d", delay, again, r.crashes)
 	}
@@ -52,7 +52,7 @@ func TestStableHealthStartsTheCountAnew(t *testing.T) {
 
 func TestNeverMeansNever(t *testing.T) {
 	r := newRestarts(RestartPolicy{Never: true, Max: 3, StableAfter: time.Second})
-	if _, again := r.crashed(time.Hour); again {
+	if _, again := r.crashed(time.Hour, false); again {
 		t.Error("it would restart")
 	}
 }

@@ -113,7 +113,7 @@ var Discard Sink = SinkFunc(func(context.Context, Signal) error { return nil })
 type Lifecycle struct {
 	PID             int      `json:"pid,omitempty"`
 	Attempt         int      `json:"attempt,omitempty"`          // consecutive crashes so far
-	Cause           string   `json:"cause,omitempty"`            // a stable word: exit, signal, start_timeout, hung, spawn_failed, protocol, limit, requested, restart, changed, disabled, removed, shutdown
+	Cause           string   `json:"cause,omitempty"`            // a stable word: exit, signal, start_timeout, hung, spawn_failed, protocol, limit, connect_failed, disconnected, session_expired, needs_auth, requested, restart, changed, disabled, removed, shutdown
 	Reason          string   `json:"reason,omitempty"`           // the cause as a sentence
 	ExitCode        *int     `json:"exit_code,omitempty"`        // nil where it was ended by a signal or never ran
 	ExitSignal      string   `json:"exit_signal,omitempty"`      // such as SIGKILL

@@ -23,6 +23,11 @@ type Line struct {
 	// kept; ID and Method are what its top level says, as raw JSON, or nil.
 	Skipped    int64
 	ID, Method []byte
+
+	// Failed, where it is set, says that the request ID gets no answer, and why.
+	// There is no Data then. A Reader knows of no such thing; other ways for
+	// messages do.
+	Failed error
 }
 
 // Reader splits a stream at 0x0A alone: U+2028 and its like are text. A carriage

@@ -51,7 +51,7 @@ type Server struct {
 	Name            string     `json:"name"`
 	Alias           string     `json:"alias,omitempty"`
 	Title           string     `json:"title,omitempty"`
-	Phase           string     `json:"phase"` // starting, ready, degraded, stopping, stopped, backoff, failed, disabled
+	Phase           string     `json:"phase"` // starting, connecting, ready, degraded, stopping, stopped, backoff, needs_auth, failed, disabled
 	Problem         string     `json:"problem,omitempty"`
 	PID             int        `json:"pid,omitempty"`
 	Since           *time.Time `json:"since,omitempty"` // when the phase began
@@ -62,6 +62,7 @@ type Server struct {
 	ProtocolVersion string     `json:"protocol_version,omitempty"`
 	ServerVersion   string     `json:"server_version,omitempty"`
 	Tools           int        `json:"tools"`
+	URL             string     `json:"url,omitempty"` // of a server over HTTP, without its query
 	Command         []string   `json:"command,omitempty"`
 	Dir             string     `json:"dir,omitempty"`
 	Log             string     `json:"log,omitempty"`

@@ -71,7 +71,7 @@ func (p *Platform) Servers() []control.Server {
 		v := control.Server{
 			Name: s.Name, Phase: string(s.Phase), PID: s.PID, Since: &since, UptimeMS: s.Uptime.Milliseconds(),
 			Restarts: s.Restarts, Problem: s.Waiting, ProtocolVersion: s.Session.ProtocolVersion, ServerVersion: s.Session.ServerVersion,
-			Tools: s.Session.Tools, Command: s.Command, Dir: s.Dir, Log: s.LogPath,
+			Tools: s.Session.Tools, URL: s.Endpoint, Command: s.Command, Dir: s.Dir, Log: s.LogPath,
 		}
 		if m := manifests[s.Name]; m != nil {
 			v.Alias, v.Title, v.Manifest = m.Alias, m.Name, m.Path
@@ -86,7 +86,8 @@ func (p *Platform) Servers() []control.Server {
 		}
 		if e := s.LastExit; e != nil {
 			v.LastExit = &control.Exit{Cause: e.Cause, Reason: e.Reason, Code: e.Code, Signal: e.Signal, At: e.Time, Stderr: e.Stderr}
-			if s.Phase == serverkit.Failed || s.Phase == serverkit.Backoff {
+			switch s.Phase {
+			case serverkit.Failed, serverkit.Backoff, serverkit.NeedsAuth:
 				v.Problem = e.Reason
 			}
 		}
@@ -134,6 +135,8 @@ func (p *Platform) down(name string) *fault.Error {
 		return nil
 	case s.Phase == serverkit.Stopped || s.Phase == serverkit.Disabled || s.Phase == serverkit.Stopping:
 		return fault.New(fault.ServerStopped, "server %s is %s; nothing was sent", name, s.Phase)
+	case s.Phase == serverkit.NeedsAuth:
+		return fault.New(fault.NeedsAuth, "server %s wants an authorization that the platform does not have; nothing was sent", name)
 	case s.Phase == serverkit.Failed:
 		return fault.New(fault.ServerNotReady, "server %s has failed for good until somebody restarts it; nothing was sent", name)
 	}

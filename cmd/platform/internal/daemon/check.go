@@ -29,6 +29,7 @@ type CheckedServer struct {
 	Manifest  string   `json:"manifest"`
 	Disabled  bool     `json:"disabled,omitempty"`
 	Transport string   `json:"transport"`
+	URL       string   `json:"url,omitempty"`     // of a server over HTTP
 	Command   []string `json:"command,omitempty"` // effective; the program as an absolute path
 	Dir       string   `json:"dir,omitempty"`
 	Path      string   `json:"path,omitempty"` // PATH of the server
@@ -59,9 +60,9 @@ func (c *Checked) OK() bool {
 	})
 }
 
-// Check reads the manifests and says how each server would be started. If live,
-// it also starts each in a throw-away folder and compares its tools with the
-// manifest's commands.
+// Check reads the manifests and says how each server would be started or reached.
+// If live, it also starts each in a throw-away folder, or connects to it, and
+// compares its tools with the manifest's commands.
 func Check(ctx context.Context, o Options, live bool, log *slog.Logger) (*Checked, error) {
 	var err error
 	if o.Data, err = filepath.Abs(o.Data); err != nil {
@@ -80,10 +81,6 @@ func Check(ctx context.Context, o Options, live bool, log *slog.Logger) (*Checke
 		for _, w := range m.Warnings {
 			out.Warnings = append(out.Warnings, checkedFault(w))
 		}
-		if f := unusable(m); f != nil {
-			out.Faults = append(out.Faults, checkedFault(f))
-			continue
-		}
 		s := CheckedServer{Name: m.Package, Manifest: m.Path, Disabled: m.Disabled, Transport: m.MCP.Transport}
 		s.effective(m, o, exeDir)
 		out.Servers = append(out.Servers, s)
@@ -95,8 +92,12 @@ func Check(ctx context.Context, o Options, live bool, log *slog.Logger) (*Checke
 	return out, nil
 }
 
-// effective fills in how the server would be started, secrets removed.
+// effective fills in how the server would be started or reached, secrets removed.
 func (s *CheckedServer) effective(m *manifest.Manifest, o Options, exeDir string) {
+	if m.MCP.Transport == manifest.HTTP {
+		s.URL, _ = redact.New(m.SecretValues()).String(m.MCP.URL)
+		return
+	}
 	spec := makeSpec(m, filepath.Join(o.Data, "apps", m.Package))
 	s.Command, s.Dir = spec.Command, spec.Dir
 	for _, kv := range spec.Env {
@@ -129,7 +130,8 @@ func checkedFault(err error) CheckedFault {
 	return CheckedFault{Message: err.Error()}
 }
 
-// checkLive starts every enabled server once, without restarts.
+// checkLive starts every enabled server, or connects to it, once, without
+// restarts.
 func checkLive(ctx context.Context, o Options, found []*manifest.Manifest, out *Checked, log *slog.Logger) (err error) {
 	scratch, err := os.MkdirTemp("", "platform-check-")
 	if err != nil {
@@ -148,7 +150,7 @@ func checkLive(ctx context.Context, o Options, found []*manifest.Manifest, out *
 
 	var specs []serverkit.Spec
 	for _, m := range found {
-		if m.Disabled || m.MCP.Transport != manifest.Stdio {
+		if m.Disabled {
 			continue
 		}
 		spec, err := p.spec(m)

@@ -238,7 +238,7 @@ func (p *Platform) openOutbox(ctx context.Context, sink signal.Sink, down *teard
 	return nil
 }
 
-// attach opens a session over a fresh process's pipes.
+// attach opens a session over a fresh process's pipes, or to a server at a URL.
 func (p *Platform) attach(ctx context.Context, in serverkit.Instance, pipes serverkit.Pipes) (serverkit.Session, error) {
 	p.mu.Lock()
 	m := p.manifests[in.Name]
@@ -246,11 +246,20 @@ func (p *Platform) attach(ctx context.Context, in serverkit.Instance, pipes serv
 	if m == nil {
 		return nil, fmt.Errorf("server %s was removed while it started", in.Name)
 	}
-	s, err := p.manager.Connect(ctx, client.Conn{
-		Server: in.Name, Alias: m.Alias, Instance: fmt.Sprint(in.Number), Crashes: in.Crashes,
-		Stdin: pipes.Stdin, Stdout: pipes.Stdout, Config: serverConfig(m),
+	c := client.Conn{
+		Server: in.Name, Alias: m.Alias, Instance: fmt.Sprint(in.Number), Crashes: in.Crashes, Config: serverConfig(m),
 		Hold: true, // until the start of the server has been told
-	})
+	}
+	if m.MCP.Transport == manifest.HTTP {
+		w, err := p.wire(m)
+		if err != nil {
+			return nil, err
+		}
+		c.Wire = w
+	} else {
+		c.Stdin, c.Stdout = pipes.Stdin, pipes.Stdout
+	}
+	s, err := p.manager.Connect(ctx, c)
 	if err != nil {
 		if errors.Is(err, client.ErrProbeKilled) {
 			return nil, fmt.Errorf("%w: %w", serverkit.ErrRespawn, err)

@@ -716,9 +716,9 @@ func TestAToolOfAStoppedServerSaysSoAndIsNotUnknown(t *testing.T) {
 	}
 }
 
-func TestAServerThatCannotBeRunIsAFaultAndNotForgotten(t *testing.T) {
-	r := launch(t, map[string]string{"s.yaml": fake("s", "echo", ""), "far.yaml": "package: far\ntype: mcp-server\nmcp: {url: \"https://127.0.0.1/mcp\"}\n"})
-	if len(r.Faults()) != 1 || !strings.Contains(r.Faults()[0].Error(), "far") {
+func TestAServerAtAnOpenURLIsAFaultAndNotForgotten(t *testing.T) {
+	r := launch(t, map[string]string{"s.yaml": fake("s", "echo", ""), "far.yaml": "package: far\ntype: mcp-server\nmcp: {url: \"http://192.0.2.1/mcp\"}\n"})
+	if len(r.Faults()) != 1 || !strings.Contains(r.Faults()[0].Error(), "needs https") {
 		t.Errorf("the faults are %v", r.Faults())
 	}
 	o := Defaults()

@@ -3,7 +3,6 @@ package daemon
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"net/url"
 	"os"
@@ -46,10 +45,6 @@ func (p *Platform) Reload() {
 	found = manifest.Keep(slices.Collect(maps.Values(p.manifests)), found, err)
 	next := make(map[string]*manifest.Manifest, len(found))
 	for _, m := range found {
-		if f := unusable(m); f != nil {
-			faults = append(faults, f)
-			continue
-		}
 		next[m.Package] = m
 		for _, w := range m.Warnings {
 			p.log.Warn("manifest", "warning", w)
@@ -73,16 +68,6 @@ func (p *Platform) Reload() {
 	}
 	p.redactor.Set(secrets)
 	p.kit.Apply(specs)
-}
-
-// unusable is the fault of a manifest that is right and that this version cannot
-// run, or nil.
-func unusable(m *manifest.Manifest) *manifest.Fault {
-	if m.MCP.Transport == manifest.Stdio {
-		return nil
-	}
-	return &manifest.Fault{File: m.Path, Line: m.Line, Key: "mcp.transport",
-		Message: fmt.Sprintf("%s: the transport %q cannot be used yet", m.Package, m.MCP.Transport), Hint: "only stdio servers are started"}
 }
 
 // split lists the single faults of a load.
@@ -150,6 +135,9 @@ const policyLook = 2 * time.Second
 
 // spec is how the server kit is to run a manifest's server.
 func (p *Platform) spec(m *manifest.Manifest) (serverkit.Spec, error) {
+	if m.MCP.Transport == manifest.HTTP {
+		return remoteSpec(m), nil
+	}
 	dir, err := p.layout.MakeApp(m.Package)
 	if err != nil {
 		return serverkit.Spec{}, err
@@ -163,15 +151,18 @@ func makeSpec(m *manifest.Manifest, appData string) serverkit.Spec {
 	for _, name := range slices.Sorted(maps.Keys(m.MCP.Env)) {
 		env = append(env, name+"="+m.MCP.Env[name])
 	}
-	r := m.MCP.Restart
 	return serverkit.Spec{
 		Name: m.Package, Command: m.Argv(), Dir: m.WorkDir(), Env: env, Secrets: m.SecretValues(),
-		StartTimeout: m.MCP.HealthTimeout.Duration, Disabled: m.Disabled,
-		Restart: serverkit.RestartPolicy{
-			Never: !r.Enabled || r.MaxAttempts == 0, Max: r.MaxAttempts,
-			Base: r.Backoff.Duration, Cap: r.MaxBackoff.Duration, StableAfter: r.Stable.Duration,
-		},
+		StartTimeout: m.MCP.HealthTimeout.Duration, Disabled: m.Disabled, Restart: restartPolicy(m),
 		Stop: serverkit.StopPolicy{CloseWait: m.MCP.Stop.CloseWait.Duration, TermWait: m.MCP.Stop.TermWait.Duration},
+	}
+}
+
+func restartPolicy(m *manifest.Manifest) serverkit.RestartPolicy {
+	r := m.MCP.Restart
+	return serverkit.RestartPolicy{
+		Never: !r.Enabled || r.MaxAttempts == 0, Max: r.MaxAttempts,
+		Base: r.Backoff.Duration, Cap: r.MaxBackoff.Duration, StableAfter: r.Stable.Duration,
 	}
 }
 

@@ -1,0 +1,302 @@
+package httpwire
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/aurorabot-dev/platform/mcpkit/client"
+	"github.com/aurorabot-dev/platform/mcpkit/client/internal/sse"
+	"github.com/aurorabot-dev/platform/mcpkit/fault"
+	"github.com/aurorabot-dev/platform/mcpkit/internal/jsonline"
+)
+
+// exchange is one message on its way to the server and, of a request, the way of
+// its answer.
+type exchange struct {
+	body    []byte
+	id      []byte             // raw; nil where no answer is wanted
+	method  string             // "" of an answer
+	version string             // that the message itself names
+	after   chan struct{}      // nothing is sent before it is closed; may be nil
+	giveUp  context.CancelFunc // nobody waits for the answer any more; nil of what has none
+	denied  bool               // it failed because of who asks, not of what
+}
+
+// exchange carries one request and its answer.
+func (w *Wire) exchange(ctx context.Context, x *exchange) {
+	defer func() {
+		x.giveUp()
+		w.mu.Lock()
+		if w.open[string(x.id)] == x {
+			delete(w.open, string(x.id))
+		}
+		w.mu.Unlock()
+		<-w.slots
+	}()
+	if x.after != nil { // nothing overtakes notifications/initialized
+		select {
+		case <-x.after:
+		case <-ctx.Done():
+			return
+		}
+	}
+	f := w.carry(ctx, x)
+	if f == nil || ctx.Err() != nil { // answered, or nobody waits
+		return
+	}
+	w.deliver(client.Line{ID: x.id, Failed: f})
+	w.mu.Lock()
+	established := w.version != ""
+	w.mu.Unlock()
+	if f.Code == fault.SessionExpired || x.denied && established {
+		w.fail(f)
+	}
+}
+
+// carry sends the request and reads what comes back until it is answered. The
+// fault, if any, is what became of it instead.
+func (w *Wire) carry(ctx context.Context, x *exchange) *fault.Error {
+	limit := time.Duration(0)
+	if x.method == "subscriptions/listen" {
+		limit = w.o.AnswerTimeout // nobody gives it up
+	}
+	resp, err := w.post(ctx, x, limit)
+	if err != nil {
+		return fault.From(err)
+	}
+	if x.method == "initialize" && resp.StatusCode >= 400 && resp.StatusCode < 500 && !w.isOld() {
+		if older, f := w.olderEra(ctx, resp, x); older {
+			return f
+		}
+	}
+	if resp.StatusCode < 200 || resp.StatusCode >= 300 {
+		defer resp.Body.Close()
+		return w.refused(resp, x)
+	}
+	if w.isOld() { // the answer comes by the stream
+		resp.Body.Close()
+		return nil
+	}
+	if id := resp.Header.Get(headerSession); id != "" {
+		w.mu.Lock()
+		if w.session == "" || x.method == "initialize" { // some begin one when they are probed
+			w.session = id
+		}
+		w.mu.Unlock()
+	}
+	if mediaType(resp) == "text/event-stream" {
+		return w.stream(ctx, x, resp)
+	}
+	defer resp.Body.Close()
+	return w.single(x, resp)
+}
+
+// post sends a message.
+func (w *Wire) post(ctx context.Context, x *exchange, limit time.Duration) (*http.Response, error) {
+	w.mu.Lock()
+	to, version := w.url, w.version
+	if w.old != nil {
+		to = w.old
+	}
+	w.mu.Unlock()
+	what := x.method
+	if what == "" {
+		what = "an answer"
+	}
+	return w.do(ctx, request{verb: http.MethodPost, to: to, body: x.body, what: what, denied: &x.denied, set: func(h http.Header) {
+		h.Set("Accept", "application/json, text/event-stream")
+		if x.version != "" {
+			version = x.version
+			h.Set(headerVersion, version)
+		}
+		if version >= stateless && x.method != "" {
+			m, _ := jsonline.Scan(x.body)
+			w.describe(h, x.method, m.Params)
+		}
+	}}, limit)
+}
+
+// single reads an answer that is one body.
+func (w *Wire) single(x *exchange, resp *http.Response) *fault.Error {
+	body, err := io.ReadAll(io.LimitReader(resp.Body, int64(w.o.MaxMessage)+1))
+	switch {
+	case len(body) > w.o.MaxMessage:
+		n := max(resp.ContentLength, int64(len(body)))
+		w.deliver(client.Line{Skipped: n, ID: x.id})
+		return nil
+	case err != nil:
+		return w.cut(err, x.method)
+	}
+	body = bytes.TrimSpace(body)
+	kind := mediaType(resp)
+	switch {
+	case len(body) == 0:
+		return fault.New(fault.Protocol, "server %s answered %s with status %d and nothing else", w.o.Name, x.method, resp.StatusCode).Unknown()
+	case body[0] != '{' && body[0] != '[' || kind == "text/html":
+		return fault.New(fault.NotMCP, "what answers at the URL of server %s is no MCP server; it says to %s: %s", w.o.Name, x.method, quote(body)).Unknown()
+	}
+	if !w.message(x, body) {
+		return fault.New(fault.Protocol, "server %s answered %s with something else: %s", w.o.Name, x.method, quote(body)).Unknown()
+	}
+	return nil
+}
+
+// message delivers what the server sent and reports whether it answers x, which
+// may be nil.
+func (w *Wire) message(x *exchange, b []byte) (answered bool) {
+	if x != nil && len(b) > 0 && b[0] == '[' { // a batch (2025-03-26, basic: batching)
+		jsonline.Elements(b, func(v []byte) {
+			if m, ok := jsonline.Scan(v); ok {
+				answered = answered || w.answers(x, m)
+			}
+		})
+	} else if m, ok := jsonline.Scan(b); ok && x != nil {
+		answered = w.answers(x, m)
+	}
+	w.deliver(client.Line{Data: b, Owned: true})
+	return answered
+}
+
+// answers reports whether m is the answer to x. Of the one that opens a session it
+// keeps the version.
+func (w *Wire) answers(x *exchange, m jsonline.Message) bool {
+	if m.Method != nil || !sameID(m.ID, x.id) {
+		return false
+	}
+	if x.method == "initialize" && m.Result != nil {
+		w.mu.Lock()
+		w.version = text(jsonline.Get(m.Result, "protocolVersion"))
+		w.mu.Unlock()
+	}
+	return true
+}
+
+// sameID reports whether two raw ids are the same. Servers that keep all numbers
+// as floating point may send one back as such, and some send text.
+func sameID(a, b []byte) bool {
+	if bytes.Equal(a, b) {
+		return true
+	}
+	number := func(raw []byte) (float64, bool) {
+		f, err := strconv.ParseFloat(string(bytes.Trim(raw, `"`)), 64)
+		return f, err == nil
+	}
+	x, ok := number(a)
+	y, also := number(b)
+	return ok && also && x == y
+}
+
+const (
+	resumeWait  = time.Second // before a stream is opened again, unless the server says otherwise
+	maxWait     = time.Minute
+	maxResumes  = 5 // in a row that bring nothing
+	longestWait = 10 * time.Minute
+)
+
+// stream reads an answer that is a stream of events, and resumes it where it
+// breaks and the server has said how (2025-11-25, basic/transports: resumability
+// and redelivery). The stateless protocol knows no resuming.
+func (w *Wire) stream(ctx context.Context, x *exchange, resp *http.Response) *fault.Error {
+	at := place{retry: -1}
+	for barren := 0; ; {
+		events, answered, err := w.events(x, sse.NewReader(resp.Body, w.o.MaxMessage), &at)
+		resp.Body.Close()
+		switch {
+		case answered || ctx.Err() != nil:
+			return nil
+		case at.id == "" || w.statelessNow():
+			return w.cut(err, x.method)
+		}
+		if barren++; events > 0 {
+			barren = 0
+		}
+		for resp = nil; resp == nil; barren++ {
+			if barren > maxResumes {
+				return w.cut(err, x.method)
+			}
+			if !sleep(ctx, at.wait(barren)) {
+				return nil
+			}
+			again, e := w.get(ctx, at.id)
+			switch {
+			case e != nil:
+				err = e
+			case again.StatusCode == http.StatusOK && mediaType(again) == "text/event-stream":
+				resp = again
+			case again.StatusCode >= 500 || again.StatusCode == http.StatusTooManyRequests:
+				again.Body.Close()
+				at.retry = max(at.retry, retryAfter(again))
+			default:
+				defer again.Body.Close()
+				if w.forgotten(again, jsonline.Message{}, false) {
+					return fault.New(fault.SessionExpired, "server %s has forgotten the session before it answered %s", w.o.Name, x.method).Unknown()
+				}
+				body, _ := io.ReadAll(io.LimitReader(again.Body, maxRefusal))
+				return w.statusFault(again, body, "the resumption of "+x.method).Unknown()
+			}
+		}
+	}
+}
+
+// place is how far a stream was read.
+type place struct {
+	id    string        // of the last event, or empty
+	retry time.Duration // that the server asked for, or negative
+}
+
+// wait is the pause before the nth attempt in a row to open the stream again.
+func (p place) wait(n int) time.Duration {
+	if p.retry >= 0 && n <= 1 {
+		return min(p.retry, longestWait)
+	}
+	d := min(max(p.retry, resumeWait)<<min(n, 6), maxWait)
+	return d/2 + rand.N(d/2+1)
+}
+
+// events delivers the messages of a stream until x is answered or it ends; at
+// follows. The error is why it ended.
+func (w *Wire) events(x *exchange, r *sse.Reader, at *place) (n int, answered bool, err error) {
+	for {
+		e, err := r.Next()
+		if err != nil {
+			return n, false, err
+		}
+		n++
+		if e.ID != "" {
+			at.id = e.ID
+		}
+		if e.Retry >= 0 {
+			at.retry = e.Retry
+		}
+		switch {
+		case e.Name != "" && e.Name != "message", len(bytes.TrimSpace(e.Data)) == 0:
+		case e.Skipped > 0:
+			id, method := jsonline.Head(e.Data)
+			if method == nil && x != nil { // the answer; its id may be beyond what was kept
+				id = x.id
+			}
+			w.deliver(client.Line{Skipped: e.Skipped, ID: id, Method: method})
+			if method == nil && x != nil {
+				return n, true, nil
+			}
+		case w.message(x, e.Data):
+			return n, true, nil
+		}
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

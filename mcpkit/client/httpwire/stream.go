@@ -1,0 +1,106 @@
+package httpwire
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/aurorabot-dev/platform/mcpkit/client/internal/sse"
+	"github.com/aurorabot-dev/platform/mcpkit/fault"
+	"github.com/aurorabot-dev/platform/mcpkit/internal/jsonline"
+)
+
+// get opens a stream of events, after the one with the id last if that is not
+// empty.
+func (w *Wire) get(ctx context.Context, last string) (*http.Response, error) {
+	return w.do(ctx, request{verb: http.MethodGet, to: w.url, what: "the stream of events", set: func(h http.Header) {
+		h.Set("Accept", "text/event-stream")
+		if last != "" {
+			h.Set(headerLastEvent, last)
+		}
+	}}, w.o.AnswerTimeout)
+}
+
+// listen keeps the stream open by which a server with sessions says what no
+// request asked for (2025-11-25, basic/transports: listening for messages from
+// the server). Where the server has none, that is no fault.
+func (w *Wire) listen() {
+	at := place{retry: -1}
+	opened := false
+	for barren := 0; ; {
+		resp, err := w.get(w.ctx, at.id)
+		switch {
+		case err != nil:
+			w.log.Debug("the stream of events cannot be opened", "error", err)
+			if fault.From(err).Code == fault.NeedsAuth {
+				return // requests will say so
+			}
+		case resp.StatusCode == http.StatusOK && mediaType(resp) == "text/event-stream":
+			opened = true
+			began := time.Now()
+			n, _, err := w.events(nil, sse.NewReader(resp.Body, w.o.MaxMessage), &at)
+			resp.Body.Close()
+			w.log.Debug("the stream of events ended", "events", n, "error", err)
+			if n > 0 || time.Since(began) > maxWait {
+				barren = 0
+			}
+		case resp.StatusCode >= 500 || resp.StatusCode == http.StatusTooManyRequests:
+			resp.Body.Close()
+			at.retry = max(at.retry, retryAfter(resp))
+		default:
+			resp.Body.Close()
+			if opened && w.forgotten(resp, jsonline.Message{}, false) {
+				w.fail(fault.New(fault.SessionExpired, "server %s has forgotten the session; a new one is opened", w.o.Name).Retry())
+			}
+			return
+		}
+		if barren++; !sleep(w.ctx, at.wait(barren)) {
+			return
+		}
+	}
+}
+
+// olderEra tries whether the server that refused initialize is one of
+// 2024-11-05: a GET then begins a stream whose first event names the address for
+// messages (2025-11-25, basic/transports: backwards compatibility). If it is, the
+// message goes there.
+func (w *Wire) olderEra(ctx context.Context, refusal *http.Response, x *exchange) (bool, *fault.Error) {
+	switch refusal.StatusCode {
+	case http.StatusUnauthorized, http.StatusForbidden, http.StatusTooManyRequests:
+		return false, nil
+	}
+	resp, err := w.get(w.ctx, "") // it outlives this request
+	if err != nil {
+		return false, nil
+	}
+	if resp.StatusCode != http.StatusOK || mediaType(resp) != "text/event-stream" {
+		resp.Body.Close()
+		return false, nil
+	}
+	late := time.AfterFunc(w.o.AnswerTimeout, func() { resp.Body.Close() })
+	r := sse.NewReader(resp.Body, w.o.MaxMessage)
+	e, err := r.Next()
+	if !late.Stop() || err != nil || e.Name != "endpoint" {
+		resp.Body.Close()
+		return false, nil
+	}
+	to, err := w.url.Parse(string(e.Data))
+	if err != nil || to.Scheme != w.url.Scheme || to.Host != w.url.Host {
+		resp.Body.Close()
+		return true, fault.New(fault.Protocol, "server %s names an address for messages that is not its own", w.o.Name)
+	}
+	refusal.Body.Close()
+	w.log.Info("the server speaks HTTP with SSE (2024-11-05)")
+	w.mu.Lock()
+	w.old = to
+	w.mu.Unlock()
+	w.work.Go(func() {
+		at := place{retry: -1}
+		for err = nil; err == nil; {
+			_, _, err = w.events(nil, r, &at)
+		}
+		resp.Body.Close()
+		w.fail(fault.New(fault.ConnectionLost, "the stream of server %s ended: %s", w.o.Name, cause(err)))
+	})
+	return true, w.carry(ctx, x)
+}
