@@ -53,7 +53,7 @@ func (w *Wire) exchange(ctx context.Context, x *exchange) {
 	w.mu.Lock()
 	established := w.version != ""
 	w.mu.Unlock()
-	if f.Code == fault.SessionExpired || x.denied && established {
+	if f.Code == fault.SessionExpired || x.denied && established && f.Code == fault.NeedsAuth {
 		w.fail(f)
 	}
 }
