@@ -102,6 +102,7 @@ type Bridge struct {
 type lane struct {
 	queue     []signal.Signal
 	taken     []signal.Signal // those that are being published; of the goroutine
+	w         *writer         // of the goroutine
 	space     chan struct{}   // closed when room was made; nil where nobody waits for that
 	linger    *time.Timer     // starts the goroutine
 	lingers   bool            // it will, unless it is woken before
@@ -158,7 +159,7 @@ func (b *Bridge) Observe(ctx context.Context, s signal.Signal) error {
 		}
 		l := b.lanes[server]
 		if l == nil {
-			l = &lane{lingers: true}
+			l = &lane{lingers: true, w: &writer{Bridge: b}}
 			b.lanes[server] = l
 			b.work.Add(1)
 			l.linger = time.AfterFunc(recordPause, func() { b.run(server, l) })
@@ -215,7 +216,7 @@ func (b *Bridge) run(server string, l *lane) {
 		}
 		l.take(defaultBatch)
 		b.mu.Unlock()
-		b.publish(l.taken)
+		b.publish(l.w, l.taken)
 		b.waiting.Add(-int64(len(l.taken)))
 		clear(l.taken)
 	}
@@ -234,53 +235,32 @@ func (l *lane) take(n int) {
 	}
 }
 
-// entry is one envelope of a batch with the signal that asked for it.
-type entry struct {
-	item   bus.Item
-	signal *signal.Signal
-	id     string // as the app gave it
-}
-
 // publish turns a batch into envelopes and sees them through the bus. It gives
 // up only when the bridge is closed for good.
-func (b *Bridge) publish(batch []signal.Signal) {
-	w := b.writer(len(batch))
-	entries := make([]entry, 0, len(batch))
+func (b *Bridge) publish(w *writer, batch []signal.Signal) {
+	w.begin(len(batch))
 	for i := range batch {
-		s := &batch[i]
-		env, id, err := w.normalise(s)
-		if err != nil {
-			env = w.reject(s, id, err)
-		}
-		if env == nil {
-			continue
-		}
-		entries = append(entries, entry{bus.Item{Envelope: env, Route: b.route(env, s)}, s, id})
-		if err != nil {
-			entries[len(entries)-1].signal = nil // the app has its answer already
-		}
+		w.add(&batch[i])
 	}
-	for len(entries) > 0 {
-		items := make([]bus.Item, len(entries))
-		for i := range entries {
-			items[i] = entries[i].item
-		}
+	items, origins := w.items, w.origins
+	for len(items) > 0 {
 		receipts, err := b.o.Bus.Publish(b.ctx, items...)
 		for i, r := range receipts {
-			b.settle(&entries[i], r)
+			b.settle(&origins[i], r)
 		}
-		entries = entries[len(receipts):]
-		if err == nil && len(receipts) < len(items) {
-			err = fmt.Errorf("the bus answered %d of %d envelopes", len(receipts), len(items))
+		items, origins = items[len(receipts):], origins[len(receipts):]
+		if err == nil && len(items) > 0 {
+			err = fmt.Errorf("the bus answered %d of %d envelopes", len(receipts), len(receipts)+len(items))
 		}
 		if err == nil {
 			continue
 		}
+		w.forget() // the bus may not be done with them
 		if b.ctx.Err() != nil {
-			b.o.Logger.Error("closing with unpublished envelopes", "count", len(entries), "error", err)
+			b.o.Logger.Error("closing with unpublished envelopes", "count", len(items), "error", err)
 			return
 		}
-		b.o.Logger.Error("publishing failed, trying again", "error", err, "count", len(entries))
+		b.o.Logger.Error("publishing failed, trying again", "error", err, "count", len(items))
 		select {
 		case <-time.After(retryPause):
 		case <-b.ctx.Done():
@@ -289,7 +269,7 @@ func (b *Bridge) publish(batch []signal.Signal) {
 }
 
 // settle counts a receipt and tells the app.
-func (b *Bridge) settle(e *entry, r bus.Receipt) {
+func (b *Bridge) settle(o *origin, r bus.Receipt) {
 	status := signal.AckAccepted
 	switch r.Status {
 	case bus.Accepted:
@@ -300,8 +280,8 @@ func (b *Bridge) settle(e *entry, r bus.Receipt) {
 	case bus.Expired:
 		b.expired.Add(1)
 	}
-	if e.signal != nil && e.signal.Ack != nil {
-		e.signal.Ack(signal.Ack{ID: e.id, Status: status})
+	if o.ack != nil {
+		o.ack(signal.Ack{ID: o.id, Status: status})
 	}
 }
 

@@ -54,7 +54,9 @@ func (m *memory) Publish(ctx context.Context, items ...bus.Item) ([]bus.Receipt,
 			r.Status = bus.Duplicate
 		} else {
 			m.seen[r.ID] = true
-			m.items = append(m.items, it)
+			env := *it.Envelope
+			env.Payload.Data = bytes.Clone(env.Payload.Data)
+			m.items = append(m.items, bus.Item{Envelope: &env, Route: it.Route})
 		}
 		out = append(out, r)
 	}
@@ -326,6 +328,49 @@ func TestAFailingBusIsTriedAgainAndOrderIsKept(t *testing.T) {
 			if want := amp.MintID("app", fmt.Sprintf("m%d", i)); it.Envelope.Header.MessageID != want {
 				t.Fatalf("event %d has the id %s", i, it.Envelope.Header.MessageID)
 			}
+		}
+	})
+}
+
+// grabber is a bus whose first Publish fails and keeps what it got.
+type grabber struct {
+	*memory
+	kept []bus.Item
+}
+
+func (g *grabber) Publish(ctx context.Context, items ...bus.Item) ([]bus.Receipt, error) {
+	if g.kept == nil {
+		g.kept = items
+		return nil, errors.New("the outcome is open")
+	}
+	return g.memory.Publish(ctx, items...)
+}
+
+func TestABusThatFailedMayStillUseWhatItGot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := &grabber{memory: newMemory()}
+		b := New(Options{Bus: g})
+		for i := range 4 {
+			s := signal.Signal{Kind: signal.ToolCompleted, Server: "s", CallID: fmt.Sprint(i), Data: &signal.Step{CallID: fmt.Sprint(i)}}
+			if err := b.Observe(t.Context(), s); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+			time.Sleep(retryPause)
+		}
+		if err := b.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if e := g.kept[0].Envelope; e.Header.CorrelationID != "0" || string(e.Payload.Data) != `{"call_id":"0","tool":""}` {
+			t.Errorf("it has become %+v", e)
+		}
+		for i, it := range g.items {
+			if want := fmt.Sprintf(`{"call_id":"%d","tool":""}`, i); string(it.Envelope.Payload.Data) != want {
+				t.Errorf("event %d is %s", i, it.Envelope.Payload.Data)
+			}
+		}
+		if len(g.items) != 4 {
+			t.Errorf("%d of 4 events were published", len(g.items))
 		}
 	})
 }

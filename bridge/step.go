@@ -5,35 +5,15 @@ import (
 	"fmt"
 	"strconv"
 
-	"github.com/aurorabot-dev/platform/amp"
 	"github.com/aurorabot-dev/platform/mcpkit/jsoncheck"
 	"github.com/aurorabot-dev/platform/mcpkit/signal"
 )
 
-// writer makes the envelopes of one batch. It writes the data of steps, of which
-// every call has six, as encoding/json does, but without HTML escapes and without
-// secrets. What all steps of a tool repeat is written once.
-type writer struct {
-	*Bridge
-	envs []amp.Envelope // room for those to come
-	last signal.Step    // its server, tool, entrance and risk are what same says
-	same []byte
-}
-
-// writer makes a writer of so many envelopes.
-func (b *Bridge) writer(n int) *writer { return &writer{Bridge: b, envs: make([]amp.Envelope, n)} }
-
-// next is the next envelope of the batch.
-func (w *writer) next() *amp.Envelope {
-	env := &w.envs[0]
-	w.envs = w.envs[1:]
-	return env
-}
-
-// step is the data of one step, or says why it has none.
+// step is the data of one step, of which every call has six, as encoding/json
+// writes it but without HTML escapes and without secrets, or says why it has none.
 func (w *writer) step(s *signal.Step) (json.RawMessage, error) {
 	same := w.repeated(s)
-	f := fields{b: make([]byte, 0, 160+len(same)+len(s.Reason)+len(s.Arguments)+len(s.Preview)+len(s.Artifact)+len(s.Result)), w: w}
+	f := fields{b: w.room(256 + len(same) + len(s.Reason) + len(s.Arguments) + len(s.Preview) + len(s.Artifact) + len(s.Result)), w: w}
 	f.b = jsoncheck.AppendString(append(f.b, `{"call_id":`...), w.o.RedactText(s.CallID))
 	f.b = append(f.b, same...)
 	f.text(`,"decision":`, s.Decision)
@@ -57,12 +37,12 @@ func (w *writer) step(s *signal.Step) (json.RawMessage, error) {
 	if f.err != nil {
 		return nil, f.err
 	}
-	return append(f.b, '}'), nil
+	return w.take(append(f.b, '}')), nil
 }
 
 // repeated is what the steps of one tool have in common.
 func (w *writer) repeated(s *signal.Step) []byte {
-	if l := &w.last; w.same == nil || l.Server != s.Server || l.Tool != s.Tool || l.Entrance != s.Entrance || l.Risk != s.Risk {
+	if l := &w.last; len(w.same) == 0 || l.Server != s.Server || l.Tool != s.Tool || l.Entrance != s.Entrance || l.Risk != s.Risk {
 		f := fields{b: w.same[:0], w: w}
 		f.text(`,"server":`, s.Server)
 		f.b = jsoncheck.AppendString(append(f.b, `,"tool":`...), w.o.RedactText(s.Tool))

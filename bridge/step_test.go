@@ -39,7 +39,7 @@ func TestAStepIsWrittenAsEncodingJSONWritesIt(t *testing.T) {
 		}
 		steps = append(steps, all)
 	}
-	w := New(Options{}).writer(0)
+	w := &writer{Bridge: New(Options{})}
 	for _, s := range steps {
 		got, err := w.step(s)
 		if err != nil {
@@ -76,7 +76,7 @@ func TestNoPartOfAStepKeepsASecret(t *testing.T) {
 			*p = []string{"my hunter2"}
 		}
 	}
-	w := b.writer(0)
+	w := &writer{Bridge: b}
 	got, err := w.step(&all)
 	if err != nil {
 		t.Fatal(err)

@@ -25,7 +25,8 @@ const (
 // Publish completes the envelope: it sets Header.MessageID where that is empty
 // (a monotonic ULID) and Header.Seq (per source app and instance, rising by
 // one), both given at the commit queue, so that their order is the order of
-// publication.
+// publication. A bus that keeps an envelope once Publish has returned without
+// error copies it and its data: the publisher uses their memory again.
 type Item struct {
 	Envelope *amp.Envelope
 	Route    Route
