@@ -41,8 +41,8 @@ type line struct {
 	settled bool // whether the answer's Settle was called
 }
 
-// usual is how many steps a call has as a rule.
-const usual = 6
+// usual is how many steps a call has as a rule that are not like any other.
+const usual = 4
 
 func (h *Host) begin(ctx context.Context, c Call) *line {
 	l := &line{h: h, ctx: ctx, id: c.ID, call: c, start: time.Now(), steps: make([]signal.Step, usual)}
@@ -65,15 +65,12 @@ func (l *line) lasted() time.Duration { return time.Since(l.start) - l.waited() 
 // waited is how long people took.
 func (l *line) waited() time.Duration { return time.Duration(l.waits.Load()) }
 
-// emit records one step.
+// emit records one step. Without fill it is what every step repeats, which does
+// not change any more then.
 func (l *line) emit(kind signal.Kind, summary string, fill func(*signal.Step)) {
-	if len(l.steps) == 0 {
-		l.steps = make([]signal.Step, 1)
-	}
-	step := &l.steps[0]
-	l.steps = l.steps[1:]
-	*step = l.step
+	step := &l.step
 	if fill != nil {
+		step = l.next()
 		fill(step)
 	}
 	s := signal.Signal{Kind: kind, Server: l.step.Server, Time: time.Now(), CallID: l.id, Summary: summary, Trace: l.call.Trace, Data: step}
@@ -101,6 +98,17 @@ func (l *line) record(kind signal.Kind, summary string, data any) {
 	if err != nil {
 		l.h.o.Logger.Error("something of a call was not recorded", "call", l.id, "kind", kind, "error", err)
 	}
+}
+
+// next is one more step, with what every step repeats.
+func (l *line) next() *signal.Step {
+	if len(l.steps) == 0 {
+		l.steps = make([]signal.Step, 1)
+	}
+	step := &l.steps[0]
+	l.steps = l.steps[1:]
+	*step = l.step
+	return step
 }
 
 // settle tells who waits for the answer that something comes of the call now.
@@ -203,9 +211,9 @@ func (l *line) completed(res *Result) {
 		verb += " earlier, read again"
 	}
 	seen := read(res.Raw)
-	preview, flags := seen.preview(l.h.o.MaxPreview)
+	summary, preview, flags := seen.told(l.step.Tool+" "+verb+" in "+res.Duration.Round(time.Millisecond).String()+": ", l.h.o.MaxPreview)
 	res.Flags = append(flags, res.Flags...)
-	l.emit(kind, l.step.Tool+" "+verb+" in "+res.Duration.Round(time.Millisecond).String()+": "+preview[:cut(preview, maxSummary)], func(s *signal.Step) {
+	l.emit(kind, summary, func(s *signal.Step) {
 		s.DurationMS, s.WaitedMS = res.Duration.Milliseconds(), res.Waited.Milliseconds()
 		s.Size, s.Preview, s.IsError = int64(len(res.Raw)), preview, res.IsError
 		s.Flags, s.Replayed = res.Flags, res.Replayed

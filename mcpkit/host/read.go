@@ -48,15 +48,27 @@ const maxRead = 64 << 10
 // other parts named, else the structured content) without hidden characters, and
 // what is dangerous in that text.
 func (a answer) preview(limit int) (text string, flags []string) {
-	s := a.text()
-	if !utf8.ValidString(s) {
-		s = strings.ToValidUTF8(s, "\uFFFD")
+	_, text, flags = a.told("", limit)
+	return text, flags
+}
+
+// told is preview, and a summary of head and the beginning of the preview. As a
+// rule both are parts of one string.
+func (a answer) told(head string, limit int) (summary, preview string, flags []string) {
+	all := a.text(head)
+	text := all[len(head):]
+	if !utf8.ValidString(text) {
+		text = strings.ToValidUTF8(text, "\uFFFD")
 	}
-	flags = review.Flags(s)
-	if s, _ = redact.Strip(s[:min(len(s), 2*limit+utf8.UTFMax)]); len(s) <= limit {
-		return s, flags
+	flags = review.Flags(text)
+	if preview, _ = redact.Strip(text[:min(len(text), 2*limit+utf8.UTFMax)]); len(preview) > limit {
+		preview = preview[:cut(preview, limit)] + "…"
 	}
-	return s[:cut(s, limit)] + "…", flags
+	begin := cut(preview, maxSummary)
+	if preview == all[len(head):] {
+		return all[:len(head)+begin], preview, flags
+	}
+	return head + preview[:begin], preview, flags
 }
 
 // cut is the length of the beginning of s that has at most n bytes and ends
@@ -82,14 +94,14 @@ func (a answer) failure() (code, message string, retryable bool) {
 	return f.Code, f.Message, f.Retryable
 }
 
-// text is the text of a preview, up to some bytes beyond maxRead.
-func (a answer) text() string {
-	var text []byte
+// text is head and the text of a preview, up to some bytes beyond maxRead.
+func (a answer) text(head string) string {
+	text := append(make([]byte, 0, len(head)+min(len(a.content), 4<<10)), head...)
 	elements(a.content, func(part []byte) bool {
-		if len(text) > maxRead {
+		if len(text) > len(head)+maxRead {
 			return false
 		}
-		if len(text) > 0 {
+		if len(text) > len(head) {
 			text = append(text, '\n')
 		}
 		var typ, content, mime, uri []byte
@@ -115,8 +127,8 @@ func (a answer) text() string {
 		}
 		return true
 	})
-	if len(text) == 0 {
-		return string(a.structured[:min(len(a.structured), maxRead)])
+	if len(text) == len(head) {
+		text = append(text, a.structured[:min(len(a.structured), maxRead)]...)
 	}
 	return unsafe.String(unsafe.SliceData(text), len(text)) // nothing else has it
 }

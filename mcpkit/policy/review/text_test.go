@@ -99,3 +99,52 @@ func BenchmarkFlags(b *testing.B) {
 		})
 	}
 }
+
+// slowly is spotted, byte by byte.
+func slowly(s *spotter, text string, plain bool) (seen groups, ok bool) {
+	for i := range len(text) {
+		c := text[i]
+		if c == ' ' || wordByte[c] && i > 0 && wordByte[text[i-1]] {
+			continue
+		}
+		if folded[c] == otherByte && !plain {
+			return 0, false
+		}
+		seen |= s.signs[c]
+		for _, list := range s.words {
+			for _, w := range list {
+				if w.begins(text[i:]) {
+					seen |= w.groups
+				}
+			}
+		}
+	}
+	return seen, true
+}
+
+func TestEightBytesAtOnceSayWhatEachSays(t *testing.T) {
+	texts := []string{"", "a", "Tomorrow is cloudy, with a light breeze from the west_and (between) 12 and 19 degrees"}
+	for _, list := range spots.words {
+		for _, w := range list {
+			for n := range 9 {
+				texts = append(texts, strings.Repeat(".", n)+strings.ToUpper(w.word)+"  x", "x"+strings.Repeat(" ", n)+w.word, strings.Repeat("y", n)+w.word)
+			}
+		}
+	}
+	for c := range 256 {
+		for n := range 9 {
+			b := []byte("ignore, tell_ a1")
+			b[n] = byte(c)
+			texts = append(texts, string(b))
+		}
+	}
+	for _, text := range texts {
+		for _, plain := range []bool{false, true} {
+			got, ok := spots.spotted(text, plain)
+			want, wantOK := slowly(spots, text, plain)
+			if got != want || ok != wantOK {
+				t.Errorf("%q: %b %v, want %b %v", text, got, ok, want, wantOK)
+			}
+		}
+	}
+}
