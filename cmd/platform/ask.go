@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"reflect"
 	"slices"
@@ -21,7 +22,6 @@ import (
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/daemon"
 	"github.com/aurorabot-dev/platform/mcpkit/catalog"
 	"github.com/aurorabot-dev/platform/mcpkit/externalizer"
-	"github.com/aurorabot-dev/platform/mcpkit/fault"
 	"github.com/aurorabot-dev/platform/mcpkit/host"
 	export "github.com/aurorabot-dev/platform/mcpkit/openai"
 )
@@ -315,12 +315,11 @@ func (a *apiCaller) servers(ctx context.Context, given []string) (names []string
 			}
 		}
 		if name == "" {
-			f := fault.New(control.ServerNotFound, "there is no server %q", g)
-			for server, alias := range a.aliases {
-				f.Candidates = append(f.Candidates, cmp.Or(alias, server))
+			var all []control.Server
+			for _, server := range slices.Sorted(maps.Keys(a.aliases)) {
+				all = append(all, control.Server{Name: server, Alias: a.aliases[server]})
 			}
-			slices.Sort(f.Candidates)
-			return nil, f
+			return nil, control.NoServer(g, all)
 		}
 		names = append(names, name)
 	}

@@ -74,7 +74,7 @@ func parseSince(s string, now time.Time) (time.Time, error) {
 	}
 	if days, ok := strings.CutSuffix(s, "d"); ok {
 		var n int
-		if _, err := fmt.Sscanf(days, "%d", &n); err == nil && fmt.Sprint(n) == days {
+		if _, err := fmt.Sscanf(days, "%d", &n); err == nil && n >= 0 && fmt.Sprint(n) == days {
 			return now.AddDate(0, 0, -n), nil
 		}
 	}
@@ -105,6 +105,9 @@ func (c *cli) inboxList() *cobra.Command {
 		q, err := c.queue()
 		if err != nil {
 			return err
+		}
+		if n < 1 {
+			return &usageError{fmt.Errorf("--number must be at least 1, not %d", n), cmd}
 		}
 		if !slices.Contains([]string{queue.Pending, queue.Processing, queue.Done, queue.Failed}, folder) {
 			return &usageError{fmt.Errorf("--folder is pending, processing, done or failed, not %q", folder), cmd}
@@ -277,9 +280,11 @@ func (c *cli) inboxFollow() *cobra.Command {
 				return err
 			}
 			if c.json {
-				if err := json.NewEncoder(c.out).Encode(asEvent(it)); err != nil {
+				line, err := json.Marshal(asEvent(it))
+				if err != nil {
 					return err
 				}
+				c.out.Printf("%s\n", inertJSON(line))
 				continue
 			}
 			c.mailLine(it)

@@ -119,8 +119,11 @@ journal. Nothing pending, claimed or undelivered is ever removed.`,
 			}
 			now := time.Now()
 			since, err := parseSince(age, now)
-			if err != nil || since.IsZero() {
+			if err != nil || since.IsZero() || since.After(now) {
 				return &usageError{fmt.Errorf("--older-than needs an age such as 12h or 30d, not %q", age), cmd}
+			}
+			if bytes < 0 {
+				return &usageError{fmt.Errorf("--max-bytes must not be negative, not %d", bytes), cmd}
 			}
 			p := queue.Policy{Age: now.Sub(since), Bytes: bytes}
 			files, segments, skipped, err := inbox.Prune(o, inbox.PrunePolicy{Done: p, Failed: p, Rejected: p, JournalAge: p.Age}, dry)

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"fmt"
+
 	"github.com/spf13/cobra"
 
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/console"
@@ -14,6 +16,9 @@ func (c *cli) logsCommand() *cobra.Command {
 		Short: "Show what a server wrote to its standard error",
 		Args:  args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, a []string) error {
+			if n < 0 {
+				return &usageError{fmt.Errorf("--lines must not be negative, not %d", n), cmd}
+			}
 			client, err := c.dial()
 			if err != nil {
 				return err

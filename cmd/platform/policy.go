@@ -3,7 +3,6 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -64,15 +63,9 @@ The exit code is 3 when there are findings or tools that want a review.`,
 			if err != nil {
 				return err
 			}
-			report, err := client.Review(cmd.Context())
+			report, err := client.Review(cmd.Context(), server)
 			if err != nil {
 				return err
-			}
-			if server != "" {
-				report.Servers = slices.DeleteFunc(report.Servers, func(s review.ServerReport) bool { return s.Server != server })
-				if len(report.Servers) == 0 {
-					return fmt.Errorf("there is no server %q with tools", server)
-				}
 			}
 			if c.json {
 				err = c.printJSON(report)
@@ -85,7 +78,7 @@ The exit code is 3 when there are findings or tools that want a review.`,
 			return err
 		},
 	})
-	cmd.Flags().StringVar(&server, "server", "", "only this server")
+	cmd.Flags().StringVar(&server, "server", "", "only this server, by name or alias")
 	return cmd
 }
 
@@ -101,6 +94,9 @@ func wantsReview(r review.Report) bool {
 }
 
 func (c *cli) showReview(r review.Report) {
+	if len(r.Servers) == 0 {
+		c.out.Printf("no tools: see \"platform servers\"\n")
+	}
 	for _, s := range r.Servers {
 		c.out.Printf("%s  %s\n", c.out.Paint(console.Bold, console.Safe(s.Server)), c.out.Paint(console.Dim, s.Fingerprint))
 		var rows [][]console.Cell

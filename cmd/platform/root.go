@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -8,6 +9,9 @@ import (
 	"io"
 	"os"
 	"strings"
+	"unicode"
+	"unicode/utf16"
+	"unicode/utf8"
 
 	"github.com/hashicorp/go-multierror"
 	"github.com/spf13/cobra"
@@ -149,10 +153,7 @@ func (c *cli) report(ctx context.Context, err error) int {
 	}
 	var f *fault.Error
 	if errors.As(err, &f) {
-		hint := ""
-		if len(f.Candidates) > 0 {
-			hint = "did you mean " + strings.Join(f.Candidates, ", ") + "?"
-		}
+		hint := near(f)
 		if id := question(err); id != "" {
 			hint = fmt.Sprintf("platform approvals approve %s --data %s, then call again", id, quoteArg(c.data))
 		}
@@ -164,6 +165,22 @@ func (c *cli) report(ctx context.Context, err error) int {
 	}
 	c.complain(plain(err), "")
 	return exitFailed
+}
+
+// near says what was probably meant, or where to look it up.
+func near(f *fault.Error) string {
+	const shown = 3
+	switch n := len(f.Candidates); {
+	case n > shown:
+		return fmt.Sprintf("did you mean %s, … (%d more)?", strings.Join(f.Candidates[:shown], ", "), n-shown)
+	case n > 0:
+		return "did you mean " + strings.Join(f.Candidates, ", ") + "?"
+	case f.Code == control.ServerNotFound:
+		return `"platform servers" lists them`
+	case f.Code == fault.ToolNotFound:
+		return `"platform tools" lists them`
+	}
+	return ""
 }
 
 // plain is an error's text, one line for each of several errors.
@@ -231,12 +248,39 @@ func (c *cli) jsonFlag(cmd *cobra.Command) *cobra.Command {
 
 // printJSON writes v as indented JSON on a terminal, else as one line.
 func (c *cli) printJSON(v any) error {
-	enc := json.NewEncoder(c.out)
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
 	if c.out.Terminal() {
 		enc.SetIndent("", "  ")
 	}
-	return enc.Encode(v)
+	if err := enc.Encode(v); err != nil {
+		return err
+	}
+	_, err := c.out.Write(inertJSON(b.Bytes()))
+	return err
+}
+
+// inertJSON is JSON that means the same and does nothing to a terminal: what is
+// not seen is escaped. Outside of strings JSON has no such characters.
+func inertJSON(b []byte) []byte {
+	odd := func(r rune) bool { return r >= 0x7f && (unicode.IsControl(r) || unicode.Is(unicode.Cf, r)) }
+	if bytes.IndexFunc(b, odd) < 0 {
+		return b
+	}
+	out := make([]byte, 0, len(b)+64)
+	for _, r := range string(b) {
+		switch {
+		case !odd(r):
+			out = utf8.AppendRune(out, r)
+		case r > 0xffff:
+			high, low := utf16.EncodeRune(r)
+			out = fmt.Appendf(out, `\u%04x\u%04x`, high, low)
+		default:
+			out = fmt.Appendf(out, `\u%04x`, r)
+		}
+	}
+	return out
 }
 
 // dial is the client of the platform on the data folder.

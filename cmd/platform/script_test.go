@@ -15,6 +15,7 @@ import (
 
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/control"
 	"github.com/aurorabot-dev/platform/mcpkit/fakeserver"
+	"github.com/aurorabot-dev/platform/mcpkit/policy/approval"
 	"github.com/aurorabot-dev/platform/mcpkit/serverkit"
 )
 
@@ -27,10 +28,20 @@ func TestMain(m *testing.M) {
 			defer stop()
 			os.Exit(execute(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 		},
-		"platform-wait": waitReady,
-		"approve-first": approveFirst,
-		"with-model":    withModel,
+		"platform-wait":   waitReady,
+		"approve-first":   approveFirst,
+		"revoke-standing": revokeStanding,
+		"usage":           usage,
+		"with-model":      withModel,
 	})
+}
+
+// usage runs a command line that is to be refused as one.
+func usage() {
+	if code := execute(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr); code != exitUsage {
+		fmt.Fprintf(os.Stderr, "the exit code is %d\n", code)
+		os.Exit(1)
+	}
 }
 
 // waitReady waits until DATA's platform has N servers that are ready.
@@ -60,22 +71,44 @@ func waitReady() {
 	os.Exit(1)
 }
 
-// approveFirst approves what waits first on DATA's platform.
+// approveFirst approves what waits first on DATA's platform, once or for SCOPE.
 func approveFirst() {
 	client, err := control.Dial(os.Args[1])
 	if err != nil {
 		panic(err)
+	}
+	scope := approval.Once
+	if len(os.Args) > 2 {
+		scope = approval.Scope(os.Args[2])
 	}
 	list, err := client.Approvals(context.Background(), "pending")
 	if err == nil && len(list) == 0 {
 		err = errors.New("nothing waits")
 	}
 	if err == nil {
-		_, err = client.Approve(context.Background(), list[0].ID, control.Answer{Scope: "once", Actor: "script"})
+		_, err = client.Approve(context.Background(), list[0].ID, control.Answer{Scope: scope, Actor: "script"})
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
+	}
+}
+
+// revokeStanding revokes all approvals that stand, by the verb.
+func revokeStanding() {
+	client, err := control.Dial(os.Args[1])
+	if err != nil {
+		panic(err)
+	}
+	list, err := client.Approvals(context.Background(), "approved")
+	if err != nil || len(list) == 0 {
+		fmt.Fprintln(os.Stderr, "nothing stands:", err)
+		os.Exit(1)
+	}
+	for _, a := range list {
+		if code := execute(context.Background(), []string{"approvals", "revoke", a.ID, "--data", os.Args[1]}, os.Stdin, os.Stdout, os.Stderr); code != exitDone {
+			os.Exit(code)
+		}
 	}
 }
 

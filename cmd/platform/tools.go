@@ -11,6 +11,7 @@ import (
 
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/console"
 	"github.com/aurorabot-dev/platform/mcpkit/openai"
+	"github.com/aurorabot-dev/platform/mcpkit/policy/rules"
 )
 
 func (c *cli) toolsCommand() *cobra.Command {
@@ -36,7 +37,7 @@ same catalogue.`,
 				if c.out.Terminal() {
 					var pretty bytes.Buffer
 					if json.Indent(&pretty, raw, "", "  ") == nil {
-						raw = pretty.Bytes()
+						raw = inertJSON(pretty.Bytes())
 					}
 				}
 				c.out.Printf("%s\n", raw)
@@ -49,26 +50,39 @@ same catalogue.`,
 			if err != nil {
 				return err
 			}
-			if format == "json" {
+			if c.json || format == "json" {
 				return c.printJSON(map[string]any{"tools": tools})
 			}
 			var rows [][]console.Cell
 			for _, t := range tools {
-				rows = append(rows, []console.Cell{{Text: t.ExportName, Style: console.Bold}, {Text: t.Name}, {Text: t.Description}})
+				rows = append(rows, []console.Cell{
+					{Text: t.ExportName, Style: console.Bold}, {Text: t.Name}, {Text: t.Risk}, {Text: string(t.Action), Style: actionStyle(t.Action)}, {Text: t.Description},
+				})
 			}
 			if len(rows) == 0 {
 				c.out.Printf("no tools: see \"platform servers\"\n")
 				return nil
 			}
-			c.out.Table([]string{"NAME FOR MODELS", "TOOL", "DESCRIPTION"}, rows)
+			c.out.Table([]string{"NAME FOR MODELS", "TOOL", "RISK", "POLICY", "DESCRIPTION"}, rows)
 			return nil
 		},
 	}
-	cmd.Flags().StringVar(&format, "format", "table", "table, json or openai")
-	cmd.Flags().StringVar(&server, "server", "", "only the tools of this server")
+	c.jsonFlag(cmd).Flags().StringVar(&format, "format", "table", "table, json (as --json) or openai")
+	cmd.MarkFlagsMutuallyExclusive("json", "format")
+	cmd.Flags().StringVar(&server, "server", "", "only the tools of this server, by name or alias")
 	cmd.Flags().StringVar(&profile, "profile", "", "provider profile for --format openai")
 	cmd.AddCommand(c.toolsConvert(), c.toolsDecode())
 	return cmd
+}
+
+func actionStyle(a rules.Action) console.Style {
+	switch a {
+	case rules.Allow:
+		return console.Green
+	case rules.Deny:
+		return console.Red
+	}
+	return console.Yellow
 }
 
 // maxTools bounds what the offline verbs read, in bytes.

@@ -140,6 +140,13 @@ func (e *Engine) Decide(r Request) Verdict {
 	return v
 }
 
+// Preview says what Decide would say of a call without provenance. It takes
+// nothing from any budget, and knows of none.
+func (e *Engine) Preview(t *catalog.Tool) Verdict {
+	now := e.current.Load()
+	return e.judge(now.rules, e.entry(now, t), nil)
+}
+
 // judge is Decide without the budgets.
 func (e *Engine) judge(r *rules.Rules, n *entry, provenance []string) Verdict {
 	v := n.verdict

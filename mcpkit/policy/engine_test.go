@@ -34,6 +34,28 @@ func parse(t testing.TB, text string) *rules.Rules {
 	return r
 }
 
+func TestToolsOfAServerThatIsTheOperatorsOwnAreAllowedUnlessTheyAreNamed(t *testing.T) {
+	e := NewEngine(parse(t, "trust: {com.mine.*: internal, com.friend.*: partner}\nrisk: {com.mine.dice.burn: high}\n"), nil, nil)
+	for _, tc := range []struct {
+		server, tool string
+		want         rules.Action
+		risk         catalog.Risk
+	}{
+		{"com.mine.dice", "roll", rules.Allow, catalog.Medium},
+		{"com.mine.dice", "burn", rules.Ask, catalog.High},
+		{"com.friend.dice", "roll", rules.Ask, catalog.Unknown},
+		{"com.stranger.dice", "roll", rules.Ask, catalog.Unknown},
+	} {
+		r := Request{Tool: tool(tc.server, tc.tool)}
+		if v := e.Decide(r); v.Action != tc.want || v.Risk != tc.risk {
+			t.Errorf("%s %s: %s at risk %q, want %s at %q", tc.server, tc.tool, v.Action, v.Risk, tc.want, tc.risk)
+		}
+		if v := e.Preview(r.Tool); v.Action != tc.want || v.Risk != tc.risk {
+			t.Errorf("%s %s: previewed as %s at risk %q", tc.server, tc.tool, v.Action, v.Risk)
+		}
+	}
+}
+
 func TestWithoutAFileOursAreAllowedAndOthersAskAPerson(t *testing.T) {
 	e := NewEngine(nil, nil, nil)
 	for _, tc := range []struct {

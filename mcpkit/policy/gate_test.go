@@ -367,6 +367,7 @@ func TestTheLedgerHasEveryCallThatMattersAndNoOther(t *testing.T) {
 	g := openGate(t, filepath.Join(t.TempDir(), "policy.db"), `
 trust: {s: internal}
 risk: {s.low: low, s.medium: medium, s.high: high, s.critical: critical}
+unlisted: {internal: unknown}
 actions: {high: allow, critical: allow, unknown: allow}
 `)
 	for name, recorded := range map[string]bool{"low": false, "medium": false, "high": true, "critical": true, "other": true} {

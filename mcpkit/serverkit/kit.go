@@ -59,6 +59,7 @@ import (
 	"time"
 
 	"github.com/aurorabot-dev/platform/mcpkit/serverkit/internal/proc"
+	"github.com/aurorabot-dev/platform/mcpkit/serverkit/internal/stderrlog"
 	"github.com/aurorabot-dev/platform/mcpkit/signal"
 	"golang.org/x/time/rate"
 )
@@ -300,6 +301,15 @@ func (k *Kit) Status() []Status {
 	}
 	slices.SortFunc(list, func(a, b Status) int { return strings.Compare(a.Name, b.Name) })
 	return list
+}
+
+// LogPath is the file that a server of that name writes its stderr to, or has
+// written it to before it was removed; "" without a folder for logs.
+func (k *Kit) LogPath(name string) string {
+	if k.opt.LogDir == "" {
+		return ""
+	}
+	return stderrlog.Path(k.opt.LogDir, name)
 }
 
 // Stderr returns the last n lines, at most 100, that a server has written to

@@ -28,6 +28,10 @@ const (
 	Removed  State = "removed"  // it was approved and its server lists it no more
 )
 
+// CatalogChanged is the code of an approval that came too late: its tools are
+// others by now.
+const CatalogChanged = "catalog_changed"
+
 // Options say how Pins work.
 type Options struct {
 	Logger *slog.Logger     // nil discards
@@ -283,7 +287,7 @@ func (p *Pins) Approve(ctx context.Context, a Approval) error {
 	case !listed:
 		return fault.New(fault.ToolNotFound, "%s lists no such tool now; it must be running to be approved", a.Server)
 	case a.Hash != "" && a.Hash != hash:
-		return fault.New(fault.Denied, "the tools of %s are not those that were shown any more; look at them again", a.Server)
+		return fault.New(CatalogChanged, "the tools of %s are not those that were shown any more; look at them again", a.Server)
 	}
 	took := map[catalog.ID]pin{}
 	var servers []string

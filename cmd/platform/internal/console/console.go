@@ -9,10 +9,11 @@ import (
 	"os"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"golang.org/x/term"
 	"golang.org/x/text/width"
+
+	"github.com/aurorabot-dev/platform/mcpkit/redact"
 )
 
 // Console writes for people.
@@ -163,42 +164,9 @@ func Cut(s string, n int) string {
 
 // Safe makes one line of s that cannot steer a terminal: control characters,
 // escape sequences, and invisible or direction-changing characters are shown.
-func Safe(s string) string {
-	clean := true
-	for _, r := range s {
-		if r < ' ' || r >= 0x7f && r < 0xa0 || hidden(r) || r == utf8.RuneError {
-			clean = false
-			break
-		}
-	}
-	if clean {
-		return s
-	}
-	var b strings.Builder
-	for _, r := range s {
-		switch {
-		case r == '\n' || r == '\t' || r == '\r':
-			b.WriteByte(' ')
-		case r < ' ' || r >= 0x7f && r < 0xa0:
-			fmt.Fprintf(&b, `\x%02x`, r)
-		case hidden(r):
-			fmt.Fprintf(&b, `\u{%x}`, r)
-		default:
-			b.WriteRune(r)
-		}
-	}
-	return b.String()
-}
+func Safe(s string) string { return redact.Show(lines.Replace(s)) }
 
-// hidden characters change how text reads without being seen.
-func hidden(r rune) bool {
-	switch {
-	case r >= 0x200b && r <= 0x200f, r >= 0x202a && r <= 0x202e, r >= 0x2060 && r <= 0x206f,
-		r == 0xfeff, r == 0xad, r == 0x2028, r == 0x2029, r >= 0xe0000 && r <= 0xe007f:
-		return true
-	}
-	return false
-}
+var lines = strings.NewReplacer("\r\n", " ", "\n", " ", "\r", " ", "\t", " ")
 
 // Age is a duration at a glance: 12s, 5m, 3h, 2d.
 func Age(d time.Duration) string {

@@ -15,9 +15,9 @@
 //	GET  /v1/events?since=POS&type=T&all=true          Server-Sent Events
 //	GET  /v1/approvals?state=pending                   each an approval.Approval
 //	GET  /v1/approvals/{id}                            approval.Approval
-//	POST /v1/approvals/{id}/{approve|deny}             Answer, answers approval.Approval
+//	POST /v1/approvals/{id}/{approve|deny|revoke}      Answer, answers approval.Approval
 //	GET  /v1/policy/explain?tool=T                     policy.Explanation
-//	GET  /v1/catalog/review                            review.Report
+//	GET  /v1/catalog/review?server=S                   review.Report
 //	GET  /v1/catalog/diff?server=S                     each a review.ToolDiff
 //	POST /v1/catalog/approve                           PinRequest
 //	GET  /metrics                                      text for Prometheus
@@ -44,6 +44,7 @@ import (
 	"time"
 
 	"github.com/aurorabot-dev/platform/mcpkit/catalog"
+	"github.com/aurorabot-dev/platform/mcpkit/policy/rules"
 )
 
 // Server is the state of one server. Times are RFC 3339, durations milliseconds.
@@ -79,10 +80,14 @@ type Exit struct {
 	Stderr []string  `json:"stderr,omitempty"`
 }
 
-// Tool is a tool record with the name it is exported under.
+// Tool is a tool record with the name it is exported under, and what the policy
+// says of it.
 type Tool struct {
 	*catalog.Tool
-	ExportName string `json:"export_name"`
+	ExportName string       `json:"export_name"`
+	Risk       string       `json:"risk"`
+	Trust      rules.Trust  `json:"trust"`  // of its server
+	Action     rules.Action `json:"action"` // what becomes of a call; see policy.Explanation
 }
 
 // CallRequest asks for one tool call.

@@ -25,6 +25,7 @@ import (
 	"github.com/aurorabot-dev/platform/mcpkit/policy"
 	"github.com/aurorabot-dev/platform/mcpkit/policy/approval"
 	"github.com/aurorabot-dev/platform/mcpkit/policy/review"
+	"github.com/aurorabot-dev/platform/mcpkit/policy/rules"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -72,7 +73,7 @@ func (b *backend) Act(_ context.Context, name, action string) error {
 }
 
 func (b *backend) Tools(string) []Tool {
-	return []Tool{{Tool: &catalog.Tool{Name: "s.echo", InputSchema: json.RawMessage("true"), Source: catalog.Source{Server: "s"}}, ExportName: "mcp__s__echo"}}
+	return []Tool{{Tool: &catalog.Tool{Name: "s.echo", InputSchema: json.RawMessage("true"), Source: catalog.Source{Server: "s"}}, ExportName: "mcp__s__echo", Risk: "low", Trust: rules.Unknown, Action: rules.Ask}}
 }
 
 func (b *backend) Export(profile, _ string) ([]byte, error) {
@@ -198,13 +199,18 @@ func (b *backend) Approval(_ context.Context, id string) (approval.Approval, err
 func (b *backend) Approve(context.Context, string, approval.Scope, string) (approval.Approval, error) {
 	return approval.Approval{}, fault.New(ApprovalDecided, "it was answered")
 }
+func (b *backend) Revoke(context.Context, string, string) (approval.Approval, error) {
+	return approval.Approval{}, fault.New(ApprovalDecided, "it was answered")
+}
 func (b *backend) Deny(context.Context, string, string, string) (approval.Approval, error) {
 	return approval.Approval{}, fault.New(ApprovalDecided, "it was answered")
 }
 func (b *backend) Explain(tool string) (policy.Explanation, error) {
 	return policy.Explanation{}, fault.New(fault.ToolNotFound, "there is no tool %q", tool)
 }
-func (b *backend) Review() *review.Report                     { return &review.Report{Servers: []review.ServerReport{}} }
+func (b *backend) Review(string) (*review.Report, error) {
+	return &review.Report{Servers: []review.ServerReport{}}, nil
+}
 func (b *backend) Diff(string) ([]review.ToolDiff, error)     { return nil, nil }
 func (b *backend) Pin(context.Context, review.Approval) error { return nil }
 

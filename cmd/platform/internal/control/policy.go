@@ -17,9 +17,12 @@ type Policy interface {
 	Approval(ctx context.Context, id string) (approval.Approval, error)
 	Approve(ctx context.Context, id string, scope approval.Scope, actor string) (approval.Approval, error)
 	Deny(ctx context.Context, id, actor, reason string) (approval.Approval, error)
+	// Revoke takes an answer back, or closes a question.
+	Revoke(ctx context.Context, id, actor string) (approval.Approval, error)
 	// Explain says what would become of a call of a tool, and why.
 	Explain(tool string) (policy.Explanation, error)
-	Review() *review.Report
+	// Review is of one server, by name or alias, or of all for "".
+	Review(server string) (*review.Report, error)
 	Diff(server string) ([]review.ToolDiff, error)
 	// Pin approves a server's tools, or one, as they were reviewed.
 	Pin(ctx context.Context, a review.Approval) error
@@ -76,11 +79,23 @@ func (a *api) policyRoutes() []route {
 			v, err := a.b.Deny(r.Context(), r.PathValue("id"), in.Actor, in.Reason)
 			respond(w, v, err)
 		}},
+		{"POST", "/v1/approvals/{id}/revoke", func(w http.ResponseWriter, r *http.Request) {
+			var in Answer
+			if err := a.decode(w, r, &in); err != nil {
+				fail(w, err)
+				return
+			}
+			v, err := a.b.Revoke(r.Context(), r.PathValue("id"), in.Actor)
+			respond(w, v, err)
+		}},
 		{"GET", "/v1/policy/explain", func(w http.ResponseWriter, r *http.Request) {
 			v, err := a.b.Explain(r.URL.Query().Get("tool"))
 			respond(w, v, err)
 		}},
-		{"GET", "/v1/catalog/review", func(w http.ResponseWriter, r *http.Request) { reply(w, a.b.Review()) }},
+		{"GET", "/v1/catalog/review", func(w http.ResponseWriter, r *http.Request) {
+			v, err := a.b.Review(r.URL.Query().Get("server"))
+			respond(w, v, err)
+		}},
 		{"GET", "/v1/catalog/diff", func(w http.ResponseWriter, r *http.Request) {
 			v, err := a.b.Diff(r.URL.Query().Get("server"))
 			if v == nil {
@@ -139,14 +154,19 @@ func (c *Client) Deny(ctx context.Context, id string, a Answer) (v approval.Appr
 	return v, c.post(ctx, "/v1/approvals/"+url.PathEscape(id)+"/deny", a, &v)
 }
 
+// Revoke takes an answer back, or closes a question.
+func (c *Client) Revoke(ctx context.Context, id string, a Answer) (v approval.Approval, err error) {
+	return v, c.post(ctx, "/v1/approvals/"+url.PathEscape(id)+"/revoke", a, &v)
+}
+
 // Explain says what would become of a call of a tool.
 func (c *Client) Explain(ctx context.Context, tool string) (v policy.Explanation, err error) {
 	return v, c.get(ctx, "/v1/policy/explain?"+url.Values{"tool": {tool}}.Encode(), &v)
 }
 
-// Review is the review of the catalogue.
-func (c *Client) Review(ctx context.Context) (v review.Report, err error) {
-	return v, c.get(ctx, "/v1/catalog/review", &v)
+// Review is the review of the catalogue, or of one server's part of it.
+func (c *Client) Review(ctx context.Context, server string) (v review.Report, err error) {
+	return v, c.get(ctx, "/v1/catalog/review?"+url.Values{"server": {server}}.Encode(), &v)
 }
 
 // Diff is how a server's tools differ from what was approved.

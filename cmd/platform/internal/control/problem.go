@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
+	"github.com/aurorabot-dev/platform/mcpkit/policy/review"
 )
 
 // Codes of the API beyond those of package fault.
@@ -58,7 +59,7 @@ func status(f *fault.Error) int {
 		return http.StatusBadRequest
 	case fault.Denied, fault.ApprovalRequired:
 		return http.StatusForbidden
-	case fault.Cancelled, fault.DuplicateCall, ApprovalDecided:
+	case fault.Cancelled, fault.DuplicateCall, ApprovalDecided, review.CatalogChanged:
 		return http.StatusConflict
 	case fault.Timeout:
 		return http.StatusGatewayTimeout

@@ -38,6 +38,8 @@ func TestEveryOtherAnswerIsAsDescribed(t *testing.T) {
 	s.refused(404, ApprovalNotFound, "GET", "/v1/approvals/x", "")
 	s.refused(409, ApprovalDecided, "POST", "/v1/approvals/x/approve", "{}")
 	s.refused(409, ApprovalDecided, "POST", "/v1/approvals/x/deny", "{}")
+	s.refused(409, ApprovalDecided, "POST", "/v1/approvals/x/revoke", "{}")
+	s.refused(400, InvalidRequest, "POST", "/v1/approvals/x/revoke", `{"who":"Ada"}`)
 	s.refused(404, fault.ToolNotFound, "GET", "/v1/policy/explain?tool=x", "")
 	s.refused(400, InvalidRequest, "POST", "/v1/catalog/approve", "{}")
 }

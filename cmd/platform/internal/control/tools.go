@@ -3,8 +3,10 @@ package control
 import (
 	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
+	"github.com/aurorabot-dev/platform/mcpkit/manifest/strict"
 )
 
 // tools answers GET /v1/tools.
@@ -40,9 +42,20 @@ func (a *api) known(server string) error {
 	if slices.ContainsFunc(all, func(s Server) bool { return s.Name == server || s.Alias == server }) {
 		return nil
 	}
-	f := fault.New(ServerNotFound, "there is no server %q", server)
-	for _, s := range all {
-		f.Candidates = append(f.Candidates, s.Name)
+	return NoServer(server, all)
+}
+
+// NoServer is the failure of a name that no server has. Its candidates are those,
+// at most three, that it was probably meant to be.
+func NoServer(name string, servers []Server) *fault.Error {
+	f := fault.New(ServerNotFound, "there is no server %.100q", name)
+	fold := strings.ToLower(name)
+	for _, s := range servers {
+		full := strings.ToLower(s.Name)
+		words := []string{full, full[strings.LastIndexByte(full, '.')+1:], strings.ToLower(s.Alias)}
+		if len(f.Candidates) < 3 && (len(name) > 1 && strings.Contains(full, fold) || strict.Nearest(fold, words) != "") {
+			f.Candidates = append(f.Candidates, s.Name)
+		}
 	}
 	return f
 }

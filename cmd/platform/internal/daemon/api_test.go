@@ -202,6 +202,17 @@ func TestEveryOperationOfARunningPlatformAnswersAsItIsDescribed(t *testing.T) {
 	if a.ask(200, "POST", "/v1/calls", call, &res); res.Result.Content[0].Text != "hello" {
 		t.Errorf("the call is answered with %+v", res)
 	}
+	// An approval for good is listed, and good until it is revoked.
+	var stands struct{ Approvals []struct{ ID, Scope string } }
+	if a.ask(200, "GET", "/v1/approvals?state=approved", "", &stands); len(stands.Approvals) != 1 || stands.Approvals[0].Scope != "always" {
+		t.Errorf("what stands is %+v", stands)
+	}
+	a.ask(200, "POST", yes+"/revoke", `{"actor":"Ada"}`, nil)
+	a.ask(409, "POST", yes+"/revoke", `{}`, nil)
+	a.ask(403, "POST", "/v1/calls", call, &p)
+	a.ask(200, "POST", "/v1/approvals/"+p.Data.Approval+"/approve", `{"scope":"session"}`, nil)
+	a.ask(404, "POST", "/v1/approvals/nothing/revoke", `{}`, nil)
+
 	a.ask(403, "POST", "/v1/calls", `{"name":"s.echo","arguments":{"message":"bye"}}`, &p)
 	a.ask(200, "POST", "/v1/approvals/"+p.Data.Approval+"/deny", `{"actor":"Ada","reason":"not now"}`, nil)
 	a.ask(200, "GET", "/v1/approvals?state=denied&state=approved", "", nil)
@@ -223,6 +234,15 @@ func TestEveryOperationOfARunningPlatformAnswersAsItIsDescribed(t *testing.T) {
 
 	a.ask(200, "POST", "/v1/catalog/approve", `{"server":"short","actor":"Ada"}`, nil)
 	a.ask(404, "POST", "/v1/catalog/approve", `{"server":"nobody"}`, nil)
+	a.ask(409, "POST", "/v1/catalog/approve", `{"server":"s","hash":"0123"}`, nil)
+	a.ask(200, "GET", "/v1/catalog/review?server=short", "", nil)
+	a.ask(404, "GET", "/v1/catalog/review?server=nobody", "", nil)
+	var tools struct {
+		Tools []struct{ Risk, Trust, Action string }
+	}
+	if a.ask(200, "GET", "/v1/tools?server=short", "", &tools); tools.Tools[0].Risk != "unknown" || tools.Tools[0].Trust != "unknown" || tools.Tools[0].Action != "ask" {
+		t.Errorf("the policy says %+v of the tools", tools)
+	}
 	a.ask(200, "GET", "/v1/catalog/review", "", nil)
 	a.ask(200, "POST", "/v1/servers/short/stop", "", nil)
 	a.ask(200, "GET", "/v1/servers", "", nil)

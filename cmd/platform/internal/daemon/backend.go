@@ -13,6 +13,7 @@ import (
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/metrics"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
 	"github.com/aurorabot-dev/platform/mcpkit/host"
+	"github.com/aurorabot-dev/platform/mcpkit/policy/rules"
 	"github.com/aurorabot-dev/platform/mcpkit/serverkit"
 )
 
@@ -158,11 +159,7 @@ func (p *Platform) serverName(name string) string {
 }
 
 func (p *Platform) unknownServer(name string) error {
-	f := fault.New(control.ServerNotFound, "there is no server %q", name)
-	for _, s := range p.kit.Status() {
-		f.Candidates = append(f.Candidates, s.Name)
-	}
-	return f
+	return control.NoServer(name, p.Servers())
 }
 
 // Tools are the tool records, of one server or of all.
@@ -172,7 +169,10 @@ func (p *Platform) Tools(server string) []control.Tool {
 	out := []control.Tool{}
 	for _, t := range table.Tools() {
 		if server == "" || t.Source.Server == server {
-			out = append(out, control.Tool{Tool: t, ExportName: table.ExportName(t.ID())})
+			v := p.gate.Engine.Preview(t)
+			out = append(out, control.Tool{
+				Tool: t, ExportName: table.ExportName(t.ID()), Risk: rules.RiskWord(v.Risk), Trust: v.Trust, Action: v.Action,
+			})
 		}
 	}
 	return out
@@ -218,7 +218,11 @@ func (p *Platform) Logs(ctx context.Context, server string, n int, follow bool, 
 		}
 	}
 	if path == "" {
-		return p.unknownServer(server)
+		// A server that was removed has left its log.
+		path = p.kit.LogPath(name)
+		if info, err := os.Lstat(path); err != nil || !info.Mode().IsRegular() {
+			return p.unknownServer(server)
+		}
 	}
 	last, offset, err := tail(path, n)
 	if err != nil {

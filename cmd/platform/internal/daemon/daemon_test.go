@@ -636,6 +636,28 @@ func TestManifestsComeAndGoWithoutTouchingOtherServers(t *testing.T) {
 	}
 }
 
+func TestTheLogOfAServerThatWasRemovedCanStillBeRead(t *testing.T) {
+	r := launch(t, map[string]string{"gone.yaml": fake("com.Example.gone", "crash-start", quickRestarts)})
+	r.phase("com.Example.gone", "failed")
+	if err := os.Remove(filepath.Join(r.dir, "gone.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	r.phase("com.Example.gone", "")
+	read := func(name string) (text string, err error) {
+		err = r.Logs(t.Context(), name, 10, false, func(lines []string) error { text += strings.Join(lines, "\n"); return nil })
+		return text, err
+	}
+	if text, err := read("com.Example.gone"); err != nil || !strings.Contains(text, "the configuration is missing") {
+		t.Errorf("its log is %q, %v", text, err)
+	}
+	for _, name := range []string{"nobody", "../state/token", "..", "", "_guard"} {
+		var f *fault.Error
+		if text, err := read(name); !errors.As(err, &f) || f.Code != control.ServerNotFound {
+			t.Errorf("the log of %q is %q, %v", name, text, err)
+		}
+	}
+}
+
 func TestASecondPlatformOnTheSameFolderIsRefused(t *testing.T) {
 	r := launch(t, map[string]string{"s.yaml": fake("s", "echo", "")})
 	o := Defaults()

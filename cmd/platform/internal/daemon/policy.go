@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/control"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
@@ -106,6 +107,12 @@ func (p *Platform) Deny(ctx context.Context, id, actor, reason string) (approval
 	return a, approvalFault(err)
 }
 
+// Revoke takes an answer back, or closes a question.
+func (p *Platform) Revoke(ctx context.Context, id, actor string) (approval.Approval, error) {
+	a, err := p.gate.Approvals.Revoke(ctx, id, actor)
+	return a, approvalFault(err)
+}
+
 func approvalFault(err error) error {
 	switch {
 	case errors.Is(err, approval.ErrNotFound):
@@ -125,10 +132,19 @@ func (p *Platform) Explain(name string) (policy.Explanation, error) {
 	return p.gate.Engine.Explain(tool), nil
 }
 
-// Review is the review of the catalogue as it stands.
-func (p *Platform) Review() *review.Report {
+// Review is the review of the catalogue as it stands, or of a server's part.
+func (p *Platform) Review(server string) (*review.Report, error) {
 	p.host.Table() // reviews what is new
-	return p.gate.Pins.Report()
+	report := p.gate.Pins.Report()
+	if server == "" {
+		return report, nil
+	}
+	server = p.serverName(server)
+	if s := p.kitStatus(server); s == nil {
+		return nil, p.unknownServer(server)
+	}
+	report.Servers = slices.DeleteFunc(report.Servers, func(s review.ServerReport) bool { return s.Server != server })
+	return report, nil
 }
 
 // Diff is how a server's tools differ from what was approved.
