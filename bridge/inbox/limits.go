@@ -47,14 +47,14 @@ func (l Limit) less() Limit {
 	return Limit{(l.Files*9 + 9) / 10, (l.Bytes*9 + 9) / 10, l.Do}
 }
 
-// room is how many files may be added now, besides those of a batch that is not
+// room is how many files may be added now, besides those of batches that are not
 // visible yet; none, with the reason, while a limit blocks.
-func (c *census) room(coming *batch) (int, error) {
+func (c *census) room(coming ...*batch) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	files, bytes := c.files(), c.bytes()
-	if coming != nil {
-		files, bytes = files+int64(len(coming.files)), bytes+coming.bytes
+	for _, b := range coming {
+		files, bytes = files+int64(len(b.files)), bytes+b.bytes
 	}
 	room, wasBlocked := int64(math.MaxInt32), c.blocked
 	c.blocked = false

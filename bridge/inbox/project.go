@@ -13,9 +13,9 @@ import (
 	"github.com/aurorabot-dev/platform/bridge/journal"
 )
 
-// projector makes files of the journal's records. One goroutine runs it; a
-// second one syncs a batch while the first makes the one before visible and
-// writes the files of the one after.
+// projector makes files of the journal's records. One goroutine runs it and
+// writes the files of a batch, while a second one syncs the batch before, and a
+// third one makes the one before that visible.
 //
 // The steps of a batch, each done before the next begins:
 //
@@ -51,11 +51,14 @@ const maxBatchBytes = 8 << 20
 type batch struct {
 	files []file
 	open  openFiles
-	sync  *syncing
 	last  uint64 // records up to here are settled with the batch, also those without a file
 	bytes int64
 	late  int64 // records that expired before they were visible
 	err   error // why it ends early
+
+	sync    *task           // makes the files durable, and the intent to show them
+	syncing context.Context // ends with it, or with the projector's
+	moved   uint64          // what was visible when it began
 }
 
 type file struct {
@@ -98,7 +101,7 @@ func (p *projector) project(ctx context.Context) error {
 			return nil
 		}
 		p.giveWay(ctx)
-		room, err := p.x.census.room(nil)
+		room, err := p.x.census.room()
 		if err != nil {
 			return err
 		}
@@ -120,7 +123,7 @@ func (p *projector) project(ctx context.Context) error {
 func (p *projector) prepare(wait func(pos uint64) bool, last uint64, room int) *batch {
 	b := &batch{last: last}
 	names := map[string]bool{}
-	p.recent = append(p.recent[max(0, len(p.recent)-2):], names)
+	p.recent = append(p.recent[max(0, len(p.recent)-3):], names)
 	limit := min(p.limit, room)
 	if b.open.keep = fewFiles; p.x.opt.NoSyncFS {
 		b.open.keep = p.limit
@@ -189,76 +192,88 @@ func (p *projector) inFlight(name string) bool {
 // Of a batch that ended early for an error, the files before that are delivered.
 func (p *projector) pipe(ctx context.Context, b *batch) error {
 	p.startSync(ctx, b)
-	for first := true; ; first = false {
-		next := p.prepareWhile(ctx, b)
-		if err := p.synced(b); err != nil {
+	room, _ := p.x.census.room(b)
+	var showing *task // the batch before b
+	for {
+		next := p.prepareWhile(ctx, b, room)
+		if err := cmp.Or(b.sync.wait(), showing.wait()); err != nil {
 			next.open.close()
 			return err
 		}
-		if err := p.intend(b); err != nil {
-			next.open.close()
-			return err
+		p.advance(b.moved)
+		if showing != nil {
+			p.x.setState(nil) // the one before that is settled
+			p.limit = min(p.x.opt.Batch, 2*p.limit)
 		}
-		more := next.last > b.last
-		if more {
-			p.giveWay(ctx)
-		}
-		if more {
-			p.startSync(ctx, next)
-		}
-		if err := p.show(b); err != nil {
-			if more {
-				next.sync.wait()
+		if next.last == b.last {
+			if err := p.show(b); err != nil {
+				return err
 			}
-			return err
-		}
-		if !more {
 			if err := p.settle(); err != nil {
 				return err
 			}
+			if b.err == nil {
+				p.limit = min(p.x.opt.Batch, 2*p.limit)
+			}
 			return cmp.Or(b.err, next.err)
 		}
-		if !first {
-			p.x.setState(nil) // the batch before is settled
-		}
+		p.giveWay(ctx)
+		room, _ = p.x.census.room(b, next)
+		p.startSync(ctx, next)
+		ready := b
+		showing = start(func() error { return p.show(ready) })
 		b = next
 	}
 }
 
-// syncing is a batch being made durable.
-type syncing struct {
-	ctx   context.Context // ends with it, or with the projector's
-	done  chan struct{}
-	err   error
-	moved uint64 // what was visible when it began
+// task is a step that runs beside the others. The nil task is done.
+type task struct {
+	done chan struct{}
+	err  error
 }
 
-func (s *syncing) wait() error {
-	<-s.done
-	return s.err
+// start runs step; whoever called it waits for the task.
+func start(step func() error) *task {
+	t := &task{done: make(chan struct{})}
+	go func() {
+		defer close(t.done)
+		t.err = step()
+	}()
+	return t
 }
 
-// startSync makes the files of b durable, in the background.
+func (t *task) wait() error {
+	if t == nil {
+		return nil
+	}
+	<-t.done
+	return t.err
+}
+
+// startSync makes the files of b durable, and then the intent to show them.
 func (p *projector) startSync(ctx context.Context, b *batch) {
 	ctx, end := context.WithCancel(ctx)
-	s := &syncing{ctx: ctx, done: make(chan struct{}), moved: p.pos}
-	b.sync = s
+	b.syncing, b.moved = ctx, p.pos // what is shown from now on may not be in it
 	if len(b.files) == 0 {
-		s.moved = p.settled.Load()
+		b.moved = p.settled.Load()
 		end()
-		close(s.done)
 		return
 	}
 	names := p.renamed > p.settled.Load()
-	go func() { // pipe waits for it
-		defer close(s.done)
+	b.sync = start(func() error {
 		defer end()
-		if s.err = p.x.opt.Fault("inbox sync"); s.err != nil {
+		if err := p.x.opt.Fault("inbox sync"); err != nil {
 			b.open.close()
-			return
+			return err
 		}
-		s.err = p.dirs.sync(&b.open, names)
-	}()
+		if err := p.dirs.sync(&b.open, names); err != nil {
+			return err
+		}
+		if err := p.x.opt.Fault("inbox intent"); err != nil {
+			return err
+		}
+		return p.cp.save(b.moved, b.last, true)
+	})
 }
 
 // giveWay leaves the disk to a burst of publishers, whose acknowledgements come
@@ -286,33 +301,12 @@ func (p *projector) giveWay(ctx context.Context) {
 }
 
 // prepareWhile prepares the batch after b until b is synced.
-func (p *projector) prepareWhile(ctx context.Context, b *batch) *batch {
-	room, _ := p.x.census.room(b)
+func (p *projector) prepareWhile(ctx context.Context, b *batch, room int) *batch {
 	if room <= 0 || b.err != nil || len(b.files) == 0 || ctx.Err() != nil {
 		return &batch{last: b.last}
 	}
-	more := func(pos uint64) bool { return p.x.journal.Wait(b.sync.ctx, pos) == nil }
+	more := func(pos uint64) bool { return p.x.journal.Wait(b.syncing, pos) == nil }
 	return p.prepare(more, b.last, room)
-}
-
-// synced waits until b is durable.
-func (p *projector) synced(b *batch) error {
-	if err := b.sync.wait(); err != nil {
-		return err
-	}
-	p.advance(b.sync.moved)
-	return nil
-}
-
-// intend says in the checkpoint that the files of b are about to be visible.
-func (p *projector) intend(b *batch) error {
-	if len(b.files) == 0 {
-		return nil
-	}
-	if err := p.x.opt.Fault("inbox intent"); err != nil {
-		return err
-	}
-	return p.cp.save(p.settled.Load(), b.last, true)
 }
 
 // show makes the files of b visible.
@@ -342,9 +336,6 @@ func (p *projector) show(b *batch) error {
 		p.x.delivered.Add(1)
 	}
 	p.pos = b.last
-	if b.err == nil {
-		p.limit = min(p.x.opt.Batch, 2*p.limit)
-	}
 	p.x.expired.Add(b.late)
 	p.visible.Store(b.last)
 	p.x.announce()
