@@ -92,6 +92,7 @@ type Bridge struct {
 	lanes  map[string]*lane
 	closed bool
 	work   sync.WaitGroup
+	spare  sync.Pool // of *lane
 
 	accepted, duplicate, rejected, expired, waiting atomic.Int64
 }
@@ -159,7 +160,7 @@ func (b *Bridge) Observe(ctx context.Context, s signal.Signal) error {
 		}
 		l := b.lanes[server]
 		if l == nil {
-			l = &lane{lingers: true, w: &writer{Bridge: b}}
+			l = b.lane()
 			b.lanes[server] = l
 			b.work.Add(1)
 			l.linger = time.AfterFunc(recordPause, func() { b.run(server, l) })
@@ -189,6 +190,16 @@ func (b *Bridge) Observe(ctx context.Context, s signal.Signal) error {
 	}
 }
 
+// lane is a new lane, perhaps in the memory of one that was taken down.
+func (b *Bridge) lane() *lane {
+	l, _ := b.spare.Get().(*lane)
+	if l == nil {
+		l = &lane{w: &writer{Bridge: b}}
+	}
+	l.lingers = true
+	return l
+}
+
 // wake ends a lane's lingering. The caller holds b.mu.
 func (b *Bridge) wake(server string, l *lane) {
 	if l.lingers && l.linger.Stop() {
@@ -211,6 +222,7 @@ func (b *Bridge) run(server string, l *lane) {
 				return
 			}
 			delete(b.lanes, server)
+			b.spare.Put(l)
 			b.work.Done()
 			return
 		}
@@ -224,11 +236,12 @@ func (b *Bridge) run(server string, l *lane) {
 
 // take moves up to n signals out of the queue.
 func (l *lane) take(n int) {
-	n = min(len(l.queue), n)
-	l.taken = append(l.taken[:0], l.queue[:n]...)
-	rest := copy(l.queue, l.queue[n:])
-	clear(l.queue[rest:])
-	l.queue = l.queue[:rest]
+	l.taken, l.queue = l.queue, l.taken[:0]
+	if len(l.taken) > n {
+		l.queue = append(l.queue, l.taken[n:]...)
+		clear(l.taken[n:])
+		l.taken = l.taken[:n]
+	}
 	if l.space != nil {
 		close(l.space)
 		l.space = nil

@@ -165,6 +165,23 @@ func TestAPermissionThatNobodyIsAskedForIsOnlyRecorded(t *testing.T) {
 	}
 }
 
+func TestASummaryIsOneLineOfWordsWhereverItsBlanksAre(t *testing.T) {
+	b := New(Options{})
+	for length := 1; length < 20; length++ {
+		plain := strings.Repeat("x", length)
+		for i := range length {
+			for j := i; j < length; j++ {
+				for _, odd := range []string{" ", "\n", "\t", "\x00", "\x7f", "é", "\xff", "\u00a0"} {
+					s := plain[:i] + odd + plain[i:j] + odd + plain[j:]
+					if got, want := b.summary(s), strings.Join(strings.Fields(strings.ToValidUTF8(s, "\uFFFD")), " "); got != want {
+						t.Fatalf("%q becomes %q, want %q", s, got, want)
+					}
+				}
+			}
+		}
+	}
+}
+
 func TestAnAppSpeaksOnlyForItself(t *testing.T) {
 	event := func(params string) signal.Signal {
 		return signal.Signal{Kind: signal.AppEvent, Server: "im.polaris.qq", Method: "aurora/event", Params: json.RawMessage(params)}

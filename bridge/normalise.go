@@ -1,11 +1,13 @@
 package bridge
 
 import (
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
 	"unicode/utf8"
+	"unsafe"
 
 	"github.com/aurorabot-dev/platform/amp"
 	"github.com/aurorabot-dev/platform/bridge/bus"
@@ -263,17 +265,32 @@ func (b *Bridge) summary(s string) string {
 	return cut(b.o.RedactText(s), maxSummary)
 }
 
-// tidy reports whether s is ASCII words with one blank between them.
+// tidy reports whether s is for sure ASCII words with one blank between them.
 func tidy(s string) bool {
-	blank := true
-	for i := range len(s) {
-		c := s[i]
-		if c < ' ' || c >= utf8.RuneSelf || blank && c == ' ' {
+	if s == "" || s[0] == ' ' || s[len(s)-1] == ' ' {
+		return false
+	}
+	const ones, high = 0x0101010101010101, 0x8080808080808080
+	b := unsafe.Slice(unsafe.StringData(s), len(s))
+	blank := uint64(0) // the byte before is one: its high bit, moved down
+	i := 0
+	for ; i+8 <= len(b); i += 8 { // eight bytes at once
+		w := binary.LittleEndian.Uint64(b[i:])
+		if (w|(w-' '*ones))&high != 0 {
 			return false
 		}
-		blank = c == ' '
+		blanks := ^((w ^ ' '*ones | high) - ones) & high
+		if blanks&(blanks<<8|blank) != 0 {
+			return false
+		}
+		blank = blanks >> 56
 	}
-	return !blank
+	for ; i < len(b); i++ {
+		if c := b[i]; c < ' ' || c >= utf8.RuneSelf || c == ' ' && b[i-1] == ' ' {
+			return false
+		}
+	}
+	return true
 }
 
 // oversized is what stands in for data that is too large for an envelope.

@@ -32,8 +32,9 @@ type line struct {
 	start time.Time
 	waits atomic.Int64  // for people, nanoseconds
 	step  signal.Step   // what every step repeats
-	steps []signal.Step // room for those to come
-	after *patience     // for what it leaves behind; see leave
+	steps []signal.Step // what is left of room
+	room  [usual]signal.Step
+	after *patience // for what it leaves behind; see leave
 
 	asking sync.Mutex // held while a question is open
 	rounds int        // of questions so far
@@ -45,7 +46,8 @@ type line struct {
 const usual = 4
 
 func (h *Host) begin(ctx context.Context, c Call) *line {
-	l := &line{h: h, ctx: ctx, id: c.ID, call: c, start: time.Now(), steps: make([]signal.Step, usual)}
+	l := &line{h: h, ctx: ctx, id: c.ID, call: c, start: time.Now()}
+	l.steps = l.room[:]
 	if l.id == "" {
 		l.id = ulid.Make().String()
 	}

@@ -55,7 +55,12 @@ func (h *Hits) Merge(other Hits) {
 }
 
 // Rules are the names of the rules that were hit, sorted.
-func (h Hits) Rules() []string { return slices.Sorted(maps.Keys(h)) }
+func (h Hits) Rules() []string {
+	if len(h) == 0 {
+		return nil
+	}
+	return slices.Sorted(maps.Keys(h))
+}
 
 // Redactor removes secrets. It is safe for concurrent use; nil and the zero
 // value know the shapes of tokens and no configured secrets.
