@@ -185,7 +185,7 @@ var examples = map[string]string{
 	"preview": `"[1 4 3], 8 together"`, "size": `268`, "duration_ms": `4`, "waited_ms": `5100`, "replayed": `true`, "is_error": `true`, "error_code": `"timeout"`, "outcome": `"unknown"`,
 	"retryable": `true`, "candidates": `["com.example.dice.roll"]`, "artifact": `{"sha256":"5a","size":70000,"mime":"application/json","path":"artifacts/5a"}`,
 	"result": `{"content":[{"type":"text","text":"[1 4 3], 8 together"}]}`, "flags": `["hidden_characters"]`,
-	"prompt": `"review"`, "messages": `2`, "subject": `"com.example.dice.roll"`, "round": `1`, "expires_at": `"2026-06-17T14:35:00+08:00"`,
+	"prompt": `"review"`, "messages": `2`, "subject": `"com.example.dice.roll"`, "round": `1`, "asked_at": `"2026-06-17T14:30:00+08:00"`, "expires_at": `"2026-06-17T14:35:00+08:00"`,
 	"questions": `[{"id":"q","kind":"form","message":"How many dice?","schema":{"type":"object","properties":{"dice":{"type":"integer"}}}}]`,
 	"uri":       `"diary://index"`, "mime_type": `"application/json"`, "sha256": `"5a"`,
 	"code": `"stdout_junk"`, "detail": `"a line that is no JSON-RPC message"`, "sample": `"Welcome to my server v1"`,

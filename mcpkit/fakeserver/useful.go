@@ -87,10 +87,10 @@ func useful() map[string]behaviour {
 			}},
 		"modern":      modern(),
 		"modern-only": modernOnly(),
-		"resources": {does: "has two resources, a template and a prompt; tools/call changes a resource, with list_changed",
+		"resources": {does: "has two resources, a template and a prompt, with subscriptions, completion and log levels; tools/call changes a resource, with list_changed, and tells who subscribed",
 			on: handlers{
 				"initialize": func(s *server, r *request) {
-					s.greet(r, object{"tools": object{}, "resources": object{"listChanged": true}, "prompts": object{"listChanged": true}})
+					s.greet(r, object{"tools": object{}, "resources": object{"listChanged": true, "subscribe": true}, "prompts": object{"listChanged": true}, "completions": object{}, "logging": object{}})
 				},
 				"resources/list": func(s *server, r *request) {
 					s.answer(r, object{"resources": []object{
@@ -105,6 +105,22 @@ func useful() map[string]behaviour {
 					json.Unmarshal(r.Params, &p)
 					s.answer(r, object{"contents": []object{{"uri": p.URI, "text": "the content of " + p.URI}}})
 				},
+				"resources/subscribe": func(s *server, r *request) {
+					var p struct{ URI string }
+					json.Unmarshal(r.Params, &p)
+					s.options["subscribed "+p.URI] = "yes"
+					s.answer(r, object{})
+				},
+				"resources/unsubscribe": func(s *server, r *request) {
+					var p struct{ URI string }
+					json.Unmarshal(r.Params, &p)
+					delete(s.options, "subscribed "+p.URI)
+					s.answer(r, object{})
+				},
+				"completion/complete": func(s *server, r *request) {
+					s.answer(r, object{"completion": object{"values": []string{"Ada", "Adele"}, "total": 2, "hasMore": false}})
+				},
+				"logging/setLevel": func(s *server, r *request) { s.answer(r, object{}) },
 				"prompts/list": func(s *server, r *request) {
 					s.answer(r, object{"prompts": []object{{"name": "greet", "arguments": []object{{"name": "who", "required": true}}}}})
 				},
@@ -117,6 +133,11 @@ func useful() map[string]behaviour {
 					plain[r.Method](s, r)
 					s.notify("notifications/resources/list_changed", nil)
 					s.notify("notifications/prompts/list_changed", nil)
+					for option := range s.options {
+						if uri, ok := strings.CutPrefix(option, "subscribed "); ok {
+							s.notify("notifications/resources/updated", object{"uri": uri})
+						}
+					}
 				},
 			}},
 	}

@@ -189,7 +189,7 @@ func (l *line) ask(over context.Context, questions []signal.Question) (answers R
 	start := time.Now()
 	in := signal.Input{
 		CallID: l.id, Server: l.step.Server, Subject: l.step.Tool, Entrance: l.call.Entrance, Round: l.rounds,
-		Questions: l.h.clean(questions), ExpiresAt: start.Add(limit).Format(time.RFC3339),
+		Questions: l.h.clean(questions), AskedAt: start.Format(time.RFC3339), ExpiresAt: start.Add(limit).Format(time.RFC3339),
 	}
 	ctx, cancel := context.WithTimeout(over, limit)
 	defer cancel()

@@ -202,6 +202,7 @@ type Input struct {
 	Entrance  string     `json:"entrance,omitempty"`
 	Round     int        `json:"round"` // from 1
 	Questions []Question `json:"questions,omitempty"`
+	AskedAt   string     `json:"asked_at,omitempty"`   // RFC 3339
 	ExpiresAt string     `json:"expires_at,omitempty"` // RFC 3339
 	Decision  string     `json:"decision,omitempty"`   // once resolved: answered, expired, cancelled, refused, or handed to the client that makes the call again
 	Actor     string     `json:"actor,omitempty"`

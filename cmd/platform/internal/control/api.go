@@ -11,7 +11,18 @@
 //	GET  /v1/tools?server=S                            each a Tool
 //	GET  /v1/tools?format=openai&profile=P&server=S
 //	POST /v1/calls                                     CallRequest, answers CallResponse or CallState
+//	GET  /v1/calls?state=input_required                each a CallState
 //	GET|DELETE /v1/calls/{id}                          CallState; DELETE cancels
+//	POST /v1/calls/{id}/input                          InputAnswer
+//	GET  /v1/resources?server=S                        each an Item; also /templates
+//	POST /v1/resources/read                            ReadRequest, answers ReadResponse
+//	GET  /v1/resources/watch?server=S&uri=U            Server-Sent Events
+//	POST /v1/resources/{subscribe|unsubscribe}         Subscription
+//	GET  /v1/resources/subscriptions                   each a Subscription
+//	GET  /v1/prompts?server=S                          each an Item
+//	POST /v1/prompts/get                               PromptRequest, answers host.Prompt
+//	POST /v1/completions                               CompletionRequest, answers an MCP CompleteResult
+//	POST /v1/servers/{name}/log-level                  LogLevelRequest
 //	GET  /v1/events?since=POS&type=T&all=true          Server-Sent Events
 //	GET  /v1/approvals?state=pending                   each an approval.Approval
 //	GET  /v1/approvals/{id}                            approval.Approval
@@ -45,6 +56,7 @@ import (
 
 	"github.com/aurorabot-dev/platform/mcpkit/catalog"
 	"github.com/aurorabot-dev/platform/mcpkit/policy/rules"
+	"github.com/aurorabot-dev/platform/mcpkit/signal"
 )
 
 // Server is the state of one server. Times are RFC 3339, durations milliseconds.
@@ -104,6 +116,9 @@ type CallRequest struct {
 	Approval   string   `json:"approval,omitempty"` // handle of an earlier question about the same call
 	Wait       bool     `json:"wait,omitempty"`     // wait until a person has answered, if one is asked
 	Async      bool     `json:"async,omitempty"`    // answer at once with a CallState; the end is at GET /v1/calls/{id}
+
+	Trace    signal.Trace                 `json:"-"` // of the request's headers
+	Progress func(params json.RawMessage) `json:"-"` // gets the latest params of notifications/progress
 }
 
 // CallResponse is the answer of a tool that ran; is_error is the tool's own word.
@@ -185,4 +200,6 @@ type Backend interface {
 	// none, and if follow those that come, until ctx ends or emit returns an error.
 	Logs(ctx context.Context, server string, n int, follow bool, emit func(lines []string) error) error
 	Policy
+	Offers
+	Inputs
 }

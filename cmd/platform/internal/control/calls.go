@@ -1,27 +1,38 @@
 package control
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"log/slog"
 	"net/http"
 	"regexp"
 	"runtime/debug"
+	"slices"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/oklog/ulid/v2"
 
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
+	"github.com/aurorabot-dev/platform/mcpkit/signal"
 )
 
 // CallState is a call as it stands. Response is set once it is completed,
 // Problem once it has failed.
 type CallState struct {
-	CallID    string        `json:"call_id"`
-	State     string        `json:"state"` // running, completed or failed
-	StartedAt time.Time     `json:"started_at"`
-	Response  *CallResponse `json:"response,omitempty"`
-	Problem   *Problem      `json:"problem,omitempty"`
+	CallID    string    `json:"call_id"`
+	State     string    `json:"state"` // running, input_required, completed or failed
+	Name      string    `json:"name,omitempty"`
+	StartedAt time.Time `json:"started_at"`
+	// Progress are the latest params of notifications/progress, of a running call.
+	Progress json.RawMessage `json:"progress,omitempty"`
+	// Input is what the server wants to know, while the state is input_required.
+	Input    *signal.Input `json:"input,omitempty"`
+	Response *CallResponse `json:"response,omitempty"`
+	Problem  *Problem      `json:"problem,omitempty"`
 }
 
 var (
@@ -64,6 +75,7 @@ func (a *api) call(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	ctx := r.Context()
+	req.Trace = trace(r)
 	if req.Async {
 		ctx = context.WithoutCancel(ctx)
 	}
@@ -96,6 +108,10 @@ func (a *api) callState(w http.ResponseWriter, r *http.Request) {
 	}
 	e, err := a.calls.find(r.PathValue("id"))
 	if err != nil {
+		if in, ok := a.b.Input(r.PathValue("id")); ok { // it came in another way
+			reply(w, waiting(in))
+			return
+		}
 		fail(w, err)
 		return
 	}
@@ -111,7 +127,9 @@ func (a *api) callState(w http.ResponseWriter, r *http.Request) {
 		case <-ctx.Done():
 		}
 	}
-	reply(w, e.state())
+	s := e.state()
+	a.addInput(&s)
+	reply(w, s)
 }
 
 // cancelCall answers DELETE /v1/calls/{id}: unless the call was over, its server
@@ -150,6 +168,8 @@ type entry struct {
 	cancel context.CancelFunc
 	start  time.Time
 	done   chan struct{}
+
+	progress atomic.Pointer[json.RawMessage]
 	// What follows is set before done is closed.
 	end time.Time
 	res *CallResponse
@@ -206,7 +226,24 @@ func (c *calls) carry(ctx context.Context, e *entry) (res *CallResponse, err err
 			res, err = nil, fault.New(fault.Internal, "%s", errDefect.Message).Unknown()
 		}
 	}()
-	return c.b.Call(ctx, e.req)
+	r := e.req
+	r.Progress = func(params json.RawMessage) { e.progress.Store(&params) }
+	return c.b.Call(ctx, r)
+}
+
+// states are all calls, the oldest first.
+func (c *calls) states() []CallState {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.forget()
+	out := make([]CallState, 0, len(c.byID))
+	for _, e := range c.byID {
+		out = append(out, e.state())
+	}
+	slices.SortFunc(out, func(a, b CallState) int {
+		return cmp.Or(a.StartedAt.Compare(b.StartedAt), strings.Compare(a.CallID, b.CallID))
+	})
+	return out
 }
 
 // forget drops finished calls that are too many, too large together or too old.
@@ -253,10 +290,13 @@ func (e *entry) size() int {
 }
 
 func (e *entry) state() CallState {
-	s := CallState{CallID: e.req.ID, State: "running", StartedAt: e.start}
+	s := CallState{CallID: e.req.ID, State: "running", Name: e.req.Name, StartedAt: e.start}
 	select {
 	case <-e.done:
 	default:
+		if p := e.progress.Load(); p != nil {
+			s.Progress = *p
+		}
 		return s
 	}
 	if e.err != nil {

@@ -104,7 +104,12 @@ func (c *Client) Call(ctx context.Context, r CallRequest) (*CallResponse, error)
 // those that come.
 func (c *Client) Logs(ctx context.Context, server string, n int, follow bool, line func(string) error) error {
 	q := url.Values{"n": {strconv.Itoa(n)}, "follow": {strconv.FormatBool(follow)}}
-	res, err := c.send(ctx, http.MethodGet, "/v1/servers/"+url.PathEscape(server)+"/logs?"+q.Encode(), nil)
+	return c.stream(ctx, "/v1/servers/"+url.PathEscape(server)+"/logs?"+q.Encode(), line)
+}
+
+// stream calls line for each line of an answer as it comes.
+func (c *Client) stream(ctx context.Context, path string, line func(string) error) error {
+	res, err := c.send(ctx, http.MethodGet, path, nil)
 	if err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -22,10 +23,12 @@ import (
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/control/apitest"
 	"github.com/aurorabot-dev/platform/mcpkit/catalog"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
+	"github.com/aurorabot-dev/platform/mcpkit/host"
 	"github.com/aurorabot-dev/platform/mcpkit/policy"
 	"github.com/aurorabot-dev/platform/mcpkit/policy/approval"
 	"github.com/aurorabot-dev/platform/mcpkit/policy/review"
 	"github.com/aurorabot-dev/platform/mcpkit/policy/rules"
+	"github.com/aurorabot-dev/platform/mcpkit/signal"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -45,12 +48,19 @@ type backend struct {
 	release chan struct{}
 	lines   chan []string // of a followed log
 	seen    chan CallRequest
+
+	inputs    []signal.Input
+	answers   chan string
+	traces    chan signal.Trace
+	changes   chan struct{}
+	unwatched chan struct{}
 }
 
 func newBackend() *backend {
 	return &backend{
 		first: 1, grown: make(chan struct{}), held: make(chan string, 100), release: make(chan struct{}),
 		lines: make(chan []string), seen: make(chan CallRequest, 100),
+		answers: make(chan string, 10), traces: make(chan signal.Trace, 10), changes: make(chan struct{}), unwatched: make(chan struct{}),
 	}
 }
 
@@ -213,6 +223,51 @@ func (b *backend) Review(string) (*review.Report, error) {
 }
 func (b *backend) Diff(string) ([]review.ToolDiff, error)     { return nil, nil }
 func (b *backend) Pin(context.Context, review.Approval) error { return nil }
+
+func (b *backend) Resources(context.Context, string) ([]Item, error) {
+	return []Item{{"s", json.RawMessage(`{"uri":"a:///b","name":"b"}`)}}, nil
+}
+func (b *backend) Templates(context.Context, string) ([]Item, error) { return nil, nil }
+func (b *backend) Prompts(context.Context, string) ([]Item, error)   { return nil, nil }
+func (b *backend) ReadResource(_ context.Context, r ReadRequest, trace signal.Trace) (*ReadResponse, error) {
+	b.traces <- trace
+	return &ReadResponse{CallID: "c", Server: "s", URI: r.URI, Size: 2, SHA256: "5a", Result: json.RawMessage(`{}`)}, nil
+}
+func (b *backend) Watch(context.Context, string, string) (<-chan struct{}, func(), error) {
+	return b.changes, func() { close(b.unwatched) }, nil
+}
+func (b *backend) Subscribe(_ context.Context, s Subscription) (Subscription, error) { return s, nil }
+func (b *backend) Unsubscribe(s Subscription) bool                                   { return s.URI == "a:///b" }
+func (b *backend) Subscriptions() []Subscription                                     { return []Subscription{{"s", "a:///b"}} }
+func (b *backend) GetPrompt(_ context.Context, r PromptRequest, _ signal.Trace) (*host.Prompt, error) {
+	return nil, fault.New(PromptNotFound, "there is no prompt %q", r.Prompt)
+}
+func (b *backend) Complete(context.Context, CompletionRequest) (json.RawMessage, error) {
+	return json.RawMessage(`{"completion":{"values":["x"]}}`), nil
+}
+func (b *backend) SetLogLevel(_ context.Context, _, level string) error {
+	return fault.New(fault.Protocol, "the server has no log messages")
+}
+func (b *backend) Inputs() []signal.Input {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Clone(b.inputs)
+}
+func (b *backend) Input(id string) (signal.Input, bool) {
+	for _, in := range b.Inputs() {
+		if in.CallID == id {
+			return in, true
+		}
+	}
+	return signal.Input{}, false
+}
+func (b *backend) AnswerInput(id string, r host.Replies, actor string) error {
+	if _, ok := b.Input(id); !ok {
+		return fault.New(InputNotFound, "no call waits")
+	}
+	b.answers <- fmt.Sprintf("%s %v %s", id, r, actor)
+	return nil
+}
 
 // served is an API that is served, and a client whose every answer is checked
 // against the description.

@@ -14,10 +14,12 @@ import (
 
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/control/apitest"
 	"github.com/aurorabot-dev/platform/mcpkit/artifact"
+	"github.com/aurorabot-dev/platform/mcpkit/host"
 	"github.com/aurorabot-dev/platform/mcpkit/policy"
 	"github.com/aurorabot-dev/platform/mcpkit/policy/approval"
 	"github.com/aurorabot-dev/platform/mcpkit/policy/review"
 	"github.com/aurorabot-dev/platform/mcpkit/policy/rules"
+	"github.com/aurorabot-dev/platform/mcpkit/signal"
 )
 
 func description(t testing.TB) *apitest.Doc {
@@ -280,11 +282,14 @@ func (l *linter) closed(where string, v any) {
 func TestSchemasHaveTheMembersOfTheirTypes(t *testing.T) {
 	components := description(t).Root()["components"].(map[string]any)
 	schemas := components["schemas"].(map[string]any)
-	requests := []string{"CallRequest", "Answer", "PinRequest"} // zero values may be left out
+	requests := []string{"CallRequest", "Answer", "PinRequest", "InputAnswer", "ReadRequest", "PromptRequest", "CompletionRequest", "LogLevelRequest"} // zero values may be left out
 	for name, v := range map[string]any{
 		"Problem": Problem{}, "Version": Version{}, "Status": Status{}, "EventCounts": Events{}, "Server": Server{}, "Exit": Exit{},
 		"Tool": Tool{}, "CallRequest": CallRequest{}, "CallResponse": CallResponse{}, "CallState": CallState{}, "Artifact": artifact.Ref{},
 		"Approval": approval.Approval{}, "Answer": Answer{}, "PinRequest": PinRequest{}, "Explanation": policy.Explanation{},
+		"Input": signal.Input{}, "Question": signal.Question{}, "InputAnswer": InputAnswer{}, "Reply": host.Reply{}, "Item": Item{}, "ReadRequest": ReadRequest{},
+		"ReadResponse": ReadResponse{}, "Subscription": Subscription{}, "PromptRequest": PromptRequest{}, "Prompt": host.Prompt{},
+		"PromptMessage": host.PromptMessage{}, "CompletionRequest": CompletionRequest{}, "LogLevelRequest": LogLevelRequest{},
 		"Rule": rules.Source{}, "Finding": review.Finding{}, "ServerReport": review.ServerReport{}, "ToolDiff": review.ToolDiff{},
 	} {
 		schema := schemas[name].(map[string]any)

@@ -53,7 +53,7 @@ func bad(format string, args ...any) error {
 // status maps failures to HTTP. What a server did is a bad gateway's.
 func status(f *fault.Error) int {
 	switch f.Code {
-	case fault.ToolNotFound, ServerNotFound, ApprovalNotFound:
+	case fault.ToolNotFound, ServerNotFound, ApprovalNotFound, PromptNotFound, InputNotFound:
 		return http.StatusNotFound
 	case fault.AmbiguousCall, fault.InvalidArguments, UnknownProfile:
 		return http.StatusBadRequest

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"time"
 )
@@ -133,7 +134,7 @@ type route struct {
 }
 
 func (a *api) routes() []route {
-	return append(a.policyRoutes(), []route{
+	return append(slices.Concat(a.policyRoutes(), a.offerRoutes(), a.inputRoutes()), []route{
 		{"GET", "/v1/version", func(w http.ResponseWriter, r *http.Request) { reply(w, a.b.Version()) }},
 		{"GET", "/v1/status", func(w http.ResponseWriter, r *http.Request) { reply(w, a.b.Status()) }},
 		{"GET", "/metrics", func(w http.ResponseWriter, r *http.Request) { a.metrics.ServeHTTP(w, r) }},

@@ -102,6 +102,21 @@ func (a *api) ask(status int, method, path, body string, into any) {
 	}
 }
 
+// glimpse opens a stream and leaves.
+func (a *api) glimpse(path string) {
+	a.r.t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	res, err := a.http.Do(a.request(ctx, "GET", path, ""))
+	if err != nil {
+		a.r.t.Fatal(err)
+	}
+	defer res.Body.Close()
+	if err := a.doc.Answer("GET", path, res, nil); err != nil || res.StatusCode != 200 {
+		a.r.t.Fatalf("%s: %s %v", path, res.Status, err)
+	}
+}
+
 // failure is what tests look for in a problem.
 type failure struct {
 	Code string `json:"error_code"`
@@ -162,17 +177,21 @@ func TestEveryOperationOfARunningPlatformAnswersAsItIsDescribed(t *testing.T) {
 	r.policy = "" // the built-in rules ask
 	r.write("s.yaml", fake("s", "echo", "")+"alias: short\n")
 	r.write("bad.yaml", fake("bad", "crash-start", quickRestarts))
+	r.write("lib.yaml", fake("lib", "resources", ""))
+	r.write("asks.yaml", fake("asks", "elicit", "  elicitation: true\n"))
 	r.write("huge.yaml", strings.Replace(fake("huge", "huge", ""), "\"]", "\", bytes=200000]", 1))
 	r.start()
 	r.phase("s", "ready")
 	r.phase("huge", "ready")
+	r.phase("lib", "ready")
+	r.phase("asks", "ready")
 	r.phase("bad", "failed")
 	a := r.api()
 
 	for _, path := range []string{
 		"/v1/version", "/v1/status", "/metrics", "/v1/servers", "/v1/tools", "/v1/tools?server=short", "/v1/tools?format=openai",
 		"/v1/tools?format=openai&profile=openai-strict&server=s", "/v1/tools?format=openai&profile=gemini", "/v1/servers/bad/logs?n=5",
-		"/v1/servers/short/logs", "/v1/approvals", "/v1/policy/explain?tool=s.echo", "/v1/catalog/review", "/v1/catalog/diff?server=s",
+		"/v1/servers/short/logs", "/v1/resources", "/v1/resources?server=lib", "/v1/resources/templates?server=lib", "/v1/prompts", "/v1/approvals", "/v1/policy/explain?tool=s.echo", "/v1/catalog/review", "/v1/catalog/diff?server=s",
 	} {
 		a.ask(200, "GET", path, "", nil)
 	}
@@ -231,6 +250,30 @@ func TestEveryOperationOfARunningPlatformAnswersAsItIsDescribed(t *testing.T) {
 		t.Errorf("a large result is kept as %+v", kept)
 	}
 	a.ask(400, "POST", "/v1/calls", `{"name":"s.echo","arguments":{"message":1}}`, nil)
+
+	// Resources, prompts, and a server's question.
+	a.ask(200, "POST", "/v1/resources/read", `{"server":"lib","uri":"note:///one"}`, nil)
+	a.ask(502, "POST", "/v1/resources/read", `{"server":"s","uri":"note:///one"}`, nil)
+	a.ask(200, "POST", "/v1/resources/subscribe", `{"server":"lib","uri":"note:///one"}`, nil)
+	a.ask(200, "GET", "/v1/resources/subscriptions", "", nil)
+	a.ask(200, "POST", "/v1/resources/unsubscribe", `{"server":"lib","uri":"note:///one"}`, nil)
+	a.ask(404, "POST", "/v1/resources/unsubscribe", `{"server":"lib","uri":"note:///one"}`, nil)
+	a.glimpse("/v1/resources/watch?server=lib&uri=note:///one")
+	a.ask(200, "POST", "/v1/prompts/get", `{"server":"lib","prompt":"greet","arguments":{"who":"Ada"}}`, nil)
+	a.ask(400, "POST", "/v1/prompts/get", `{"server":"lib","prompt":"greet"}`, nil)
+	a.ask(404, "POST", "/v1/prompts/get", `{"server":"lib","prompt":"great"}`, nil)
+	a.ask(200, "POST", "/v1/completions", `{"server":"lib","prompt":"greet","argument":"who","value":"Ad"}`, nil)
+	a.ask(200, "POST", "/v1/servers/lib/log-level", `{"level":"warning"}`, nil)
+	a.ask(403, "POST", "/v1/calls", `{"name":"asks.echo"}`, &p)
+	a.ask(200, "POST", "/v1/approvals/"+p.Data.Approval+"/approve", `{}`, nil)
+	a.ask(202, "POST", "/v1/calls", `{"name":"asks.echo","id":"asked","async":true}`, nil)
+	r.until("the question", func() (bool, any) {
+		var list struct{ Calls []struct{ ID string } }
+		a.ask(200, "GET", "/v1/calls?state=input_required", "", &list)
+		return len(list.Calls) == 1, list
+	})
+	a.ask(200, "POST", "/v1/calls/asked/input", `{"action":"decline"}`, nil)
+	a.ask(200, "GET", "/v1/calls/asked?wait=true", "", nil)
 
 	a.ask(200, "POST", "/v1/catalog/approve", `{"server":"short","actor":"Ada"}`, nil)
 	a.ask(404, "POST", "/v1/catalog/approve", `{"server":"nobody"}`, nil)
@@ -389,4 +432,47 @@ func TestAnAddressThatOthersCanReachIsNoSetting(t *testing.T) {
 			t.Errorf("%q: the fault does not name the setting: %v", addr, err)
 		}
 	}
+}
+
+func TestAServersQuestionIsAnsweredOverTheAPI(t *testing.T) {
+	r := launch(t, map[string]string{"s.yaml": fake("s", "elicit", "  elicitation: true\n")})
+	r.phase("s", "ready")
+	a := r.api()
+	a.ask(202, "POST", "/v1/calls", `{"id":"c1","name":"s.echo","async":true}`, nil)
+	var state struct {
+		State string
+		Input struct {
+			Questions []struct{ ID, Kind, Message string }
+		}
+		Response struct{ Result json.RawMessage }
+	}
+	r.until("the question", func() (bool, any) {
+		a.ask(200, "GET", "/v1/calls/c1", "", &state)
+		return state.State == "input_required", state
+	})
+	if q := state.Input.Questions; len(q) != 1 || q[0].Kind != "form" || q[0].Message != "What is your name?" {
+		t.Fatalf("asked %+v", q)
+	}
+	e := r.has("s", "tool.input_required", 1)[0]
+	if e.Header.CorrelationID != "c1" {
+		t.Errorf("the event is %+v", e.Header)
+	}
+	a.ask(400, "POST", "/v1/calls/c1/input", `{"action":"accept","content":{"nom":"Ada"}}`, nil)
+	a.ask(200, "POST", "/v1/calls/c1/input", `{"action":"accept","content":{"name":"Ada"},"actor":"Ada"}`, nil)
+	a.ask(404, "POST", "/v1/calls/c1/input", `{"action":"accept","content":{"name":"Ada"}}`, nil)
+	a.ask(200, "GET", "/v1/calls/c1?wait=true", "", &state)
+	if state.State != "completed" || !strings.Contains(string(state.Response.Result), `\"name\":\"Ada\"`) {
+		t.Errorf("the call is %+v", state)
+	}
+}
+
+func TestAServerThatMayNotAskIsRefusedAndSaidSo(t *testing.T) {
+	r := launch(t, map[string]string{"s.yaml": fake("s", "elicit", "")})
+	r.phase("s", "ready")
+	var res struct{ Result json.RawMessage }
+	r.api().ask(200, "POST", "/v1/calls", `{"name":"s.echo"}`, &res)
+	if !strings.Contains(string(res.Result), "-32601") {
+		t.Errorf("the server was told %s", res.Result)
+	}
+	r.has("s", "mcp.error", 1)
 }

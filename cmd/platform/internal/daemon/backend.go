@@ -190,7 +190,7 @@ func (p *Platform) Export(profile, server string) ([]byte, error) {
 // Call carries a call through the gate.
 func (p *Platform) Call(ctx context.Context, r control.CallRequest) (*control.CallResponse, error) {
 	res, err := p.host.Call(ctx, host.Call{
-		ID: r.ID, Name: r.Name, Arguments: r.Arguments, Entrance: r.Entrance,
+		ID: r.ID, Name: r.Name, Arguments: r.Arguments, Entrance: r.Entrance, Trace: r.Trace, Progress: r.Progress,
 		Timeout:    time.Duration(r.TimeoutMS) * time.Millisecond,
 		Provenance: r.Provenance, IdempotencyKey: r.IdempotencyKey, Approval: r.Approval, Wait: r.Wait,
 	})

@@ -60,7 +60,8 @@ type Platform struct {
 	gate      *policy.Gate
 	host      *host.Host
 	settled   chan struct{} // closed once each server of the start is ready or has failed
-	problems  []string      // found at start
+	subs      subscriptions
+	problems  []string // found at start
 
 	mu          sync.Mutex
 	manifests   map[string]*manifest.Manifest // by package, as they run
