@@ -10,7 +10,7 @@ E2E_TIMEOUT ?= 40m
 
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
-.PHONY: help run build test lint e2e bench fuzz check soak clean
+.PHONY: help run build test lint e2e conformance bench fuzz check soak clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9]+):.*## (.*)/  make \1\t\2/' | expand -t 18
@@ -36,6 +36,9 @@ lint: ## formatting, vet, static analysis, module tidiness
 e2e: build ## third-party servers, a real browser, faults; needs Node.js, installs the rest
 	@./e2e/setup
 	AURORA_LONG=$(LONG) $(GO) test -tags e2e -count=1 -timeout $(E2E_TIMEOUT) -v ./e2e/...
+
+conformance: build ## the official conformance suite against our client; installs it from npm
+	@./e2e/conformance/run
 
 bench: ## benchmarks as a table of ratios against baselines of the same run
 	@./e2e/bench

@@ -12,7 +12,10 @@ package main
 import (
 	"cmp"
 	"context"
+	"crypto"
+	"crypto/x509"
 	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -32,6 +35,7 @@ import (
 type settings struct {
 	ClientID     string `json:"client_id"`
 	ClientSecret string `json:"client_secret"`
+	PrivateKey   string `json:"private_key_pem"`
 	ToolCalls    []struct {
 		Name      string          `json:"name"`
 		Arguments json.RawMessage `json:"arguments"`
@@ -70,7 +74,8 @@ func run(ctx context.Context, scenario, server string) (err error) {
 			return err
 		}
 		defer os.RemoveAll(dir)
-		if o.Authorizer, err = authorizer(server, dir, set, log); err != nil {
+		machine := strings.HasPrefix(scenario, "auth/client-credentials")
+		if o.Authorizer, err = authorizer(server, dir, machine, set, log); err != nil {
 			return err
 		}
 	}
@@ -95,16 +100,35 @@ func run(ctx context.Context, scenario, server string) (err error) {
 	return play(ctx, scenario, m, s, set)
 }
 
-// authorizer is the platform's own OAuth client. The suite's authorization server
-// asks nobody: its page is a redirection.
-func authorizer(server, dir string, set settings, log *slog.Logger) (httpwire.Authorizer, error) {
+// authorizer is the platform's own OAuth client: a machine's, or that of a person.
+// The suite's authorization server asks nobody: its page is a redirection.
+func authorizer(server, dir string, machine bool, set settings, log *slog.Logger) (httpwire.Authorizer, error) {
 	store, err := tokens.Open(dir, nil)
 	if err != nil {
 		return nil, err
 	}
-	return auth.New(auth.Config{
-		Server: "conformance", URL: server, ClientID: set.ClientID, ClientSecret: set.ClientSecret, ClientMetadataURL: clientMetadata,
-	}, auth.Options{
+	cfg := auth.Config{Server: "conformance", URL: server, ClientID: set.ClientID, ClientSecret: set.ClientSecret}
+	if machine {
+		cfg.Type = auth.ClientCredentials
+	} else {
+		cfg.ClientMetadataURL = clientMetadata
+	}
+	if set.PrivateKey != "" && machine {
+		block, _ := pem.Decode([]byte(set.PrivateKey))
+		if block == nil {
+			return nil, errors.New("the private key is no PEM")
+		}
+		key, err := x509.ParsePKCS8PrivateKey(block.Bytes)
+		if err != nil {
+			return nil, fmt.Errorf("reading the private key: %w", err)
+		}
+		signer, ok := key.(crypto.Signer)
+		if !ok {
+			return nil, errors.New("the private key cannot sign")
+		}
+		cfg.Key = signer
+	}
+	return auth.New(cfg, auth.Options{
 		Store: store, Logger: log, RedirectURI: "http://localhost:3000/callback", Browse: browse,
 	})
 }

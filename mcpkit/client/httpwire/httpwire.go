@@ -82,7 +82,7 @@ type Wire struct {
 	session string               // Mcp-Session-Id, or empty
 	old     *url.URL             // where a server of 2024-11-05 wants its messages
 	open    map[string]*exchange // requests in flight, by raw id
-	opening chan struct{}        // nil before notifications/initialized, closed when it was sent
+	opening chan struct{}        // nil before notifications/initialized, closed when requests may follow
 	params  map[string]bindings  // arguments that are repeated in headers, by tool
 }
 
@@ -92,6 +92,9 @@ const (
 	queueLines = 64  // from the server, not taken by Receive yet
 	queueNotes = 256 // notifications and answers on their way to the server
 	endTime    = 2 * time.Second
+	// listenTime is how long the first requests wait for the stream of what the
+	// server says by itself, so that nothing they bring about is missed.
+	listenTime = 500 * time.Millisecond
 )
 
 // New makes a wire. Nothing is sent before the first message.
@@ -276,13 +279,21 @@ func (w *Wire) sendNote(x *exchange) {
 			w.log.Debug("the server refused a message", "method", x.method, "status", resp.StatusCode, "answer", quote(body))
 		}
 	}
-	if x.method == "notifications/initialized" {
-		close(x.after)
-		if w.statelessNow() || w.isOld() {
-			return
-		}
-		w.work.Go(w.listen)
+	if x.method != "notifications/initialized" {
+		return
 	}
+	if w.statelessNow() || w.isOld() {
+		close(x.after)
+		return
+	}
+	var once sync.Once
+	listening := func() { once.Do(func() { close(x.after) }) }
+	late := time.AfterFunc(listenTime, listening)
+	w.work.Go(func() {
+		defer late.Stop()
+		defer listening()
+		w.listen(listening)
+	})
 }
 
 // Receive waits for the next message, or for the news that a request failed. Its

@@ -23,12 +23,14 @@ func (w *Wire) get(ctx context.Context, last string) (*http.Response, error) {
 
 // listen keeps the stream open by which a server with sessions says what no
 // request asked for (2025-11-25, basic/transports: listening for messages from
-// the server). Where the server has none, that is no fault.
-func (w *Wire) listen() {
+// the server). Where the server has none, that is no fault. It calls listening
+// once the first attempt has been answered.
+func (w *Wire) listen(listening func()) {
 	at := place{retry: -1}
 	opened := false
 	for barren := 0; ; {
 		resp, err := w.get(w.ctx, at.id)
+		listening()
 		switch {
 		case err != nil:
 			w.log.Debug("the stream of events cannot be opened", "error", err)
