@@ -397,21 +397,27 @@ type quiet struct {
 // tolerated is the part of the machine that others may take during a step.
 const tolerated = 0.1
 
-func (q *quiet) run(dir string, step func()) {
+// run returns the processor time this process took for the step, which depends
+// little on what others do.
+func (q *quiet) run(t *testing.T, dir string, step func()) (used time.Duration) {
 	q.steps++
 	for range 3 {
 		rest(dir)
 		for q.patience > 0 && disturbed(func() { time.Sleep(100 * time.Millisecond) }) {
 			q.patience -= 100 * time.Millisecond
 		}
-		if !disturbed(step) {
-			return
+		before := cpu(t)
+		disturbed := disturbed(step)
+		used = cpu(t) - before
+		if !disturbed {
+			return used
 		}
 		if q.patience <= 0 {
 			break
 		}
 	}
 	q.disturbed++
+	return used
 }
 
 // disturbed runs step and reports whether others took more than what is tolerated.
@@ -458,6 +464,8 @@ func perSecond(v []float64) string { return fmt.Sprintf("%.0f/s", median(v)) }
 
 func milliseconds(v []float64) string { return fmt.Sprintf("%.2f ms", median(v)) }
 
+func microseconds(v []float64) string { return fmt.Sprintf("%.0f µs", median(v)) }
+
 func ratios(a, b []float64) string {
 	r := make([]float64, len(a))
 	for i := range a {
@@ -474,39 +482,44 @@ func TestBus(t *testing.T) {
 	all, raw := events(t, n)
 	q := quiet{patience: 2 * time.Minute}
 	var steady, p50, p99, syncs, plain, batches, synced, syncedOne, burst, bare, ackOne []float64
+	var steadyCPU, plainCPU, batchesCPU, syncedCPU []float64 // microseconds of an event
 	for round := range busRounds {
 		files := newPlainFiles(t, filepath.Join(dir, fmt.Sprint("plain", round)))
 		log := newBareLog(t, dir, 24<<20)
 		var rate float64
 		var took []time.Duration
-		q.run(dir, func() { rate, _ = each(t, producers, n, func(i int) error { return files.put(raw[i], false) }) })
+		used := q.run(t, dir, func() { rate, _ = each(t, producers, n, func(i int) error { return files.put(raw[i], false) }) })
+		plainCPU = append(plainCPU, float64(used.Microseconds())/n)
 		plain = append(plain, rate)
-		q.run(dir, func() { rate = files.putAll(t, raw) })
+		used = q.run(t, dir, func() { rate = files.putAll(t, raw) })
+		batchesCPU = append(batchesCPU, float64(used.Microseconds())/n)
 		batches = append(batches, rate)
-		q.run(dir, func() { rate, _ = each(t, producers, n/4, func(i int) error { return files.put(raw[i], true) }) })
+		used = q.run(t, dir, func() { rate, _ = each(t, producers, n/4, func(i int) error { return files.put(raw[i], true) }) })
+		syncedCPU = append(syncedCPU, float64(used.Microseconds())/(n/4))
 		synced = append(synced, rate)
-		q.run(dir, func() {
+		q.run(t, dir, func() {
 			log.rewind()
 			rate, _ = each(t, producers, n, func(i int) error { return log.append(raw[i]) })
 		})
 		bare = append(bare, rate)
-		q.run(dir, func() {
+		q.run(t, dir, func() {
 			rate, _ = each(t, producers, n, func(i int) error { return publish(x, all[i]) })
 			flush(t, x)
 		})
 		burst = append(burst, rate)
 		var before int64
-		q.run(dir, func() {
+		used = q.run(t, dir, func() {
 			before = x.Counters().Syncs
 			rate, took = load(t, x, pending, all)
 		})
+		steadyCPU = append(steadyCPU, float64(used.Microseconds())/n)
 		steady = append(steady, rate)
 		p50 = append(p50, float64(took[n/2])/1e6)
 		p99 = append(p99, float64(took[n*99/100])/1e6)
 		syncs = append(syncs, float64(x.Counters().Syncs-before)/n)
-		q.run(dir, func() { _, took = each(t, 1, 200, func(i int) error { return files.put(raw[i], true) }) })
+		q.run(t, dir, func() { _, took = each(t, 1, 200, func(i int) error { return files.put(raw[i], true) }) })
 		syncedOne = append(syncedOne, float64(took[100])/1e6)
-		q.run(dir, func() {
+		q.run(t, dir, func() {
 			_, took = each(t, 1, 200, func(i int) error { return publish(x, all[i]) })
 			flush(t, x)
 		})
@@ -521,6 +534,10 @@ func TestBus(t *testing.T) {
 		row{what + "N, files renamed without sync", perSecond(steady), perSecond(plain), ratios(steady, plain), ">= 0.45"},
 		row{what + "F, file and folder synced each", perSecond(steady), perSecond(synced), ratios(steady, synced), ">= 2.5"},
 		row{what + "B, the system calls for its files alone", perSecond(steady), perSecond(batches), ratios(steady, batches), ""},
+		row{"CPU of an event, durable and visible; N", microseconds(steadyCPU), microseconds(plainCPU), ratios(steadyCPU, plainCPU), ""},
+		row{"CPU of an event, durable and visible; F", microseconds(steadyCPU), microseconds(syncedCPU), ratios(steadyCPU, syncedCPU), ""},
+		row{"CPU of an event, durable and visible; B", microseconds(steadyCPU), microseconds(batchesCPU), ratios(steadyCPU, batchesCPU), ""},
+		row{"B; F", perSecond(batches), perSecond(synced), ratios(batches, synced), ""},
 		row{fmt.Sprintf("visible after, %d events on their way, p50", producers*window), milliseconds(p50), "", "", ""},
 		row{fmt.Sprintf("visible after, %d events on their way, p99", producers*window), milliseconds(p99), "", "", "< 100 ms"},
 		row{"sync calls per event, of commits and files", fmt.Sprintf("%.3f", median(syncs)), "", "", "<= 0.1"},
@@ -540,12 +557,12 @@ func TestBusInALongBurst(t *testing.T) {
 	var burst, bare []float64
 	for range rounds {
 		var rate float64
-		q.run(dir, func() {
+		q.run(t, dir, func() {
 			log.rewind()
 			rate, _ = each(t, producers, n, func(i int) error { return log.append(raw[i]) })
 		})
 		bare = append(bare, rate)
-		q.run(dir, func() {
+		q.run(t, dir, func() {
 			rate, _ = each(t, producers, n, func(i int) error { return publish(x, all[i]) })
 			flush(t, x)
 		})
@@ -642,7 +659,7 @@ func TestBusWithManyIDsAndFilesPending(t *testing.T) {
 	all, _ := events(t, n)
 	q := quiet{patience: time.Minute}
 	rate := func(x *inbox.Inbox, of string) (rate float64) {
-		q.run(dir, func() { rate, _ = load(t, x, filepath.Join(of, "inbox", queue.Pending), all) })
+		q.run(t, dir, func() { rate, _ = load(t, x, filepath.Join(of, "inbox", queue.Pending), all) })
 		return rate
 	}
 	var a, b []float64
