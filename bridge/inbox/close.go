@@ -11,35 +11,25 @@ import (
 // does not allow that within CloseTimeout, the error says how much is left: it
 // is in the journal and becomes visible after the next Open.
 func (x *Inbox) Close() error {
-	x.mu.Lock()
-	if x.closed {
-		x.mu.Unlock()
+	if !x.door.Close() {
 		return nil
 	}
-	x.closed = true
-	close(x.closing)
-	x.mu.Unlock()
-
 	ctx, cancel := context.WithTimeout(context.Background(), x.opt.CloseTimeout)
 	defer cancel()
-	drained := make(chan struct{})
-	go func() { // ends with the journal at the latest
-		x.inFlight.Wait()
-		close(drained)
-	}()
+	left := x.door.Left() // with the journal at the latest
 	select {
-	case <-drained:
+	case <-left:
 	case <-ctx.Done():
 	}
 	end, _ := x.journal.End()
 	x.await(ctx, &x.projector.settled, end)
-	left := int64(end - min(end, x.projector.settled.Load()))
+	missing := int64(end - min(end, x.projector.settled.Load()))
 	x.stop(ErrClosed)
 	x.owned.Wait()
 	err := errors.Join(x.journal.Close(), x.projector.close(), x.lock.Close())
-	<-drained
-	if left > 0 {
-		err = errors.Join(fmt.Errorf("closing inbox: %d events are in the journal and become visible at the next start", left), x.State().Err, err)
+	<-left
+	if missing > 0 {
+		err = errors.Join(fmt.Errorf("closing inbox: %d events are in the journal and become visible at the next start", missing), x.State().Err, err)
 	}
 	return err
 }
@@ -55,25 +45,5 @@ func (x *Inbox) Flush(ctx context.Context) error {
 
 // await waits until the projector is at pos; false when ctx ends first.
 func (x *Inbox) await(ctx context.Context, at *atomic.Uint64, pos uint64) bool {
-	for {
-		x.mu.Lock()
-		progress := x.progress
-		x.mu.Unlock()
-		if at.Load() >= pos {
-			return true
-		}
-		select {
-		case <-progress:
-		case <-ctx.Done():
-			return false
-		}
-	}
-}
-
-// announce tells those who wait that the projector got on.
-func (x *Inbox) announce() {
-	x.mu.Lock()
-	close(x.progress)
-	x.progress = make(chan struct{})
-	x.mu.Unlock()
+	return x.progress.Wait(ctx, nil, func() bool { return at.Load() >= pos })
 }

@@ -29,7 +29,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -38,6 +37,7 @@ import (
 	"time"
 
 	"github.com/aurorabot-dev/platform/amp"
+	"github.com/aurorabot-dev/platform/bridge/admit"
 	"github.com/aurorabot-dev/platform/bridge/bus"
 	"github.com/aurorabot-dev/platform/bridge/inbox/queue"
 	"github.com/aurorabot-dev/platform/bridge/journal"
@@ -131,23 +131,21 @@ type Inbox struct {
 	opt     Options
 	lock    *os.File
 	journal *journal.Journal
-	ids     amp.IDs
+	desk    *admit.Desk
+	door    *admit.Door
 	rejects *rejects
 
 	mu       sync.Mutex
-	closed   bool
-	inFlight sync.WaitGroup
 	problems []string
 	state    State
-	progress chan struct{} // closed when the projector got on
+	progress admit.Progress // of the projector
 
 	projector *projector
 	census    *census
 	stop      context.CancelCauseFunc
-	closing   chan struct{}
 	owned     sync.WaitGroup
 
-	accepted, recorded, duplicate, expired, rejected, delivered, spilled, syncs atomic.Int64
+	late, rejected, delivered, spilled, syncs atomic.Int64 // late: expired before they were visible
 }
 
 var _ bus.Bus = (*Inbox)(nil)
@@ -166,21 +164,17 @@ func Open(opt Options) (_ *Inbox, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening inbox: %w", err)
 	}
-	x := &Inbox{opt: opt, lock: lock, problems: problems, state: State{Since: time.Now()},
-		progress: make(chan struct{}), closing: make(chan struct{})}
+	x := &Inbox{opt: opt, lock: lock, door: admit.NewDoor(), problems: problems, state: State{Since: time.Now()}}
 	opt.Journal.Report = x.problem
 	j, err := journal.Open(opt.Journal)
 	if err != nil {
 		lock.Close()
 		return nil, err
 	}
-	x.journal = j
+	x.journal, x.desk = j, admit.NewDesk(j, journal.MaxBody/2, amp.FileName)
 	x.census = newCensus(x)
 	for _, d := range j.Damage() {
 		x.problem("journal: " + d.String())
-	}
-	if _, last := j.End(); !last.IsZero() {
-		x.ids.After(last)
 	}
 	defer func() {
 		if err != nil {
@@ -201,188 +195,36 @@ func Open(opt Options) (_ *Inbox, err error) {
 	return x, nil
 }
 
-// draft is an item on its way through Publish.
-type draft struct {
-	envelope *amp.Envelope
-	route    bus.Route
-	id       string // canonical; empty until one is given
-	payload  []byte
-	source   string
-	owner    uint16
-	pos      uint64 // of the item, or of the one it duplicates
-	receipt  bus.Receipt
-}
-
-const maxSource = 1024 // bytes of a source's app and instance together
-
-func newDraft(item bus.Item) (draft, error) {
-	e := item.Envelope
-	check := *e
-	check.Payload.Data = nil // encoding it finds out whether it is JSON
-	if check.Header.MessageID == "" {
-		check.Header.MessageID = "given later"
-	}
-	if err := check.Validate(); err != nil {
-		return draft{}, fmt.Errorf("publishing %.60q: %w", e.Payload.Type, err)
-	}
-	source := e.Header.Source.App + "\x00" + e.Header.Source.Instance
-	if len(source) > maxSource {
-		return draft{}, fmt.Errorf("publishing %.60q: source has %d bytes, more than %d", e.Payload.Type, len(source), maxSource)
-	}
-	payload, err := e.Payload.Encode()
-	if err != nil {
-		return draft{}, err
-	}
-	if len(payload) > journal.MaxBody/2 {
-		return draft{}, fmt.Errorf("publishing %.60q: %w", e.Payload.Type, journal.ErrTooLarge)
-	}
-	d := draft{envelope: e, route: item.Route, payload: payload, source: source, owner: owner(e.Header.Source.App)}
-	if e.Header.MessageID != "" {
-		d.id = amp.CanonicalID(e.Header.MessageID)
-	}
-	return d, nil
-}
-
-// owner is a short hash of who an id belongs to.
-func owner(app string) uint16 {
-	h := fnv.New32a()
-	h.Write([]byte(app))
-	return uint16(h.Sum32() ^ h.Sum32()>>16)
-}
-
-// Publish makes items durable; see [bus.Bus]. An id that another app's event
-// has already is replaced by the UUIDv5 of the app and that id
-// ([amp.Remint]), so that no app can suppress another's event. An id is put in
-// its canonical form ([amp.CanonicalID]). The receipt of a duplicate has no seq.
+// Publish makes items durable; see [bus.Bus] and [admit.Desk.Admit]. While MaxLag
+// records wait for their files, it blocks.
 func (x *Inbox) Publish(ctx context.Context, items ...bus.Item) ([]bus.Receipt, error) {
-	drafts, toBrain := make([]draft, len(items)), false
-	for i, item := range items {
-		d, err := newDraft(item)
-		if err != nil {
-			return nil, err
-		}
-		drafts[i] = d
-		toBrain = toBrain || item.Route == bus.Inbox
+	drafts, err := x.desk.Check(items)
+	if err != nil {
+		return nil, err
 	}
-	if !x.enter() {
+	if !x.door.Enter() {
 		return nil, ErrClosed
 	}
-	defer x.inFlight.Done()
-	if toBrain {
+	defer x.door.Leave()
+	if drafts.ToBrain {
 		if err := x.waitForFiles(ctx); err != nil {
 			return nil, err
 		}
 	}
-	var last uint64
-	err := x.journal.Append(ctx, func(q journal.Queue) error {
-		for i := range drafts {
-			if err := x.enqueue(q, &drafts[i]); err != nil {
-				return err
-			}
-			last = max(last, drafts[i].pos)
-		}
-		return nil
-	})
-	if err == nil {
-		err = x.journal.Wait(ctx, last)
-	}
-	if err != nil {
-		return nil, x.explain(err)
-	}
-	receipts := make([]bus.Receipt, len(drafts))
-	for i := range drafts {
-		receipts[i] = drafts[i].receipt
-		x.count(&drafts[i])
-	}
-	return receipts, nil
-}
-
-// enqueue gives d its id and seq and adds it to the journal's queue, unless it
-// is a duplicate: then it shares the fate of the record it duplicates.
-func (x *Inbox) enqueue(q journal.Queue, d *draft) error {
-	h := d.envelope.Header
-	h.MessageID = d.id
-	if d.id == "" {
-		h.MessageID = x.ids.New()
-	}
-	key := journal.KeyOf(h.MessageID)
-	pos, owner, seen := q.Lookup(key)
-	if seen && owner != d.owner {
-		h.MessageID = amp.Remint(h.Source.App, h.MessageID)
-		key = journal.KeyOf(h.MessageID)
-		pos, _, seen = q.Lookup(key)
-	}
-	d.envelope.Header.MessageID = h.MessageID
-	d.receipt.ID = h.MessageID
-	if seen {
-		d.pos, d.receipt.Status = pos, bus.Duplicate
-		return nil
-	}
-	h.Seq = q.Seq(d.source) + 1
-	r := journal.Record{Kind: journal.Deliver, Key: key, Owner: d.owner, Source: d.source, Seq: h.Seq}
-	p := &d.envelope.Payload
-	if p.ExpireAt != nil {
-		r.Expire = p.ExpireAt.Time
-	}
-	switch {
-	case p.ExpireAt != nil && !p.ExpireAt.After(time.Now()):
-		r.Kind, d.receipt.Status = journal.Expired, bus.Expired
-	case d.route == bus.Journal:
-		r.Kind = journal.RecordOnly
-	}
-	r.Name = amp.FileName(p.Type, h.MessageID)
-	var err error
-	if r.Body, err = amp.Join(&h, d.payload); err != nil {
-		return err
-	}
-	if d.pos, err = q.Add(r); err != nil {
-		return err
-	}
-	d.envelope.Header.Seq, d.receipt.Seq = h.Seq, h.Seq
-	return nil
-}
-
-func (x *Inbox) count(d *draft) {
-	switch {
-	case d.receipt.Status == bus.Duplicate:
-		x.duplicate.Add(1)
-	case d.receipt.Status == bus.Expired:
-		x.expired.Add(1)
-	case d.route == bus.Journal:
-		x.recorded.Add(1)
-	default:
-		x.accepted.Add(1)
-	}
-}
-
-// enter counts a call in, unless the inbox is closed.
-func (x *Inbox) enter() bool {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if !x.closed {
-		x.inFlight.Add(1)
-	}
-	return !x.closed
+	receipts, err := x.desk.Admit(ctx, drafts)
+	return receipts, x.explain(err)
 }
 
 // waitForFiles holds a publisher back while too many records wait for their files.
 func (x *Inbox) waitForFiles(ctx context.Context) error {
-	for x.lags() {
-		x.mu.Lock()
-		progress := x.progress
-		x.mu.Unlock()
-		if !x.lags() {
-			break
-		}
-		select {
-		case <-progress:
-		case <-x.closing:
-			return ErrClosed
-		case <-ctx.Done():
-			return x.explain(context.Cause(ctx))
-		}
+	room := func() bool { return !x.lags() }
+	switch {
+	case room() || x.progress.Wait(ctx, x.door.Closing(), room):
+		return nil
+	case ctx.Err() != nil:
+		return x.explain(context.Cause(ctx))
 	}
-	return nil
+	return ErrClosed
 }
 
 func (x *Inbox) lags() bool {
@@ -401,6 +243,8 @@ func (x *Inbox) backlog() int64 {
 // explain adds why nothing moves to the error of a call that gave up waiting.
 func (x *Inbox) explain(err error) error {
 	switch s := x.State(); {
+	case err == nil:
+		return nil
 	case errors.Is(err, journal.ErrClosed):
 		return fmt.Errorf("%w: %w", ErrClosed, err)
 	case s.Err != nil && !errors.Is(err, journal.ErrDegraded):
@@ -459,8 +303,9 @@ func (x *Inbox) problem(text string) {
 func (x *Inbox) Counters() Counters {
 	ids, _ := x.journal.IDs()
 	pending, bytes := x.census.now()
-	return Counters{Accepted: x.accepted.Load(), Recorded: x.recorded.Load(), Duplicate: x.duplicate.Load(),
-		Expired: x.expired.Load(), Rejected: x.rejected.Load(), Delivered: x.delivered.Load(),
+	admitted := x.desk.Counts()
+	return Counters{Accepted: admitted.Accepted, Recorded: admitted.Recorded, Duplicate: admitted.Duplicate,
+		Expired: admitted.Expired + x.late.Load(), Rejected: x.rejected.Load(), Delivered: x.delivered.Load(),
 		Spilled: x.spilled.Load(), Syncs: x.syncs.Load() + x.journal.Syncs(),
 		Backlog: x.backlog(), Pending: pending, PendingBytes: bytes, IDs: int64(ids)}
 }

@@ -336,9 +336,9 @@ func (p *projector) show(b *batch) error {
 		p.x.delivered.Add(1)
 	}
 	p.pos = b.last
-	p.x.expired.Add(b.late)
+	p.x.late.Add(b.late)
 	p.visible.Store(b.last)
-	p.x.announce()
+	p.x.progress.Announce()
 	return nil
 }
 
@@ -359,7 +359,7 @@ func (p *projector) settle() error {
 		return err
 	}
 	p.advance(p.pos)
-	p.x.announce()
+	p.x.progress.Announce()
 	return p.x.opt.Fault("inbox done")
 }
 

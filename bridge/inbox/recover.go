@@ -126,6 +126,6 @@ func (p *projector) reset() error {
 	p.dirty, p.recent = false, nil
 	p.visible.Store(p.pos)
 	p.advance(p.pos)
-	p.x.announce()
+	p.x.progress.Announce()
 	return nil
 }

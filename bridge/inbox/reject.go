@@ -52,10 +52,10 @@ func openRejects(opt Options) (*rejects, error) {
 // returns the file's name. Beyond MaxRejected and RejectedBytes the oldest go.
 // It returns when the file is durable and waits while that is not possible.
 func (x *Inbox) Reject(ctx context.Context, r bus.Rejected) (string, error) {
-	if !x.enter() {
+	if !x.door.Enter() {
 		return "", ErrClosed
 	}
-	defer x.inFlight.Done()
+	defer x.door.Leave()
 	if len(r.Raw) > maxRaw || !json.Valid(r.Raw) || !utf8.Valid(r.Raw) {
 		text := string(r.Raw[:min(len(r.Raw), maxRaw)])
 		if len(r.Raw) > maxRaw {
@@ -76,7 +76,7 @@ func (x *Inbox) Reject(ctx context.Context, r bus.Rejected) (string, error) {
 		return "", context.Cause(ctx)
 	}
 	defer func() { x.rejects.turn <- struct{}{} }()
-	name := "rejected_" + x.ids.New() + ".json"
+	name := "rejected_" + x.desk.NewID() + ".json"
 	for {
 		err := x.writeRejected(name, body)
 		if err == nil {
@@ -85,7 +85,7 @@ func (x *Inbox) Reject(ctx context.Context, r bus.Rejected) (string, error) {
 		x.opt.Logger.Error("inbox: keeping a rejected event", "error", err)
 		select {
 		case <-time.After(x.opt.Retry):
-		case <-x.closing:
+		case <-x.door.Closing():
 			return "", errors.Join(ErrClosed, err)
 		case <-ctx.Done():
 			return "", errors.Join(context.Cause(ctx), err)

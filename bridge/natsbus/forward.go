@@ -133,7 +133,7 @@ func (f *forwarder) step(session context.Context) error {
 	if err := f.settle(last); err != nil {
 		return err
 	}
-	f.b.expired.Add(f.late)
+	f.b.late.Add(f.late)
 	return nil
 }
 

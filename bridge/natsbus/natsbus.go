@@ -43,6 +43,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/aurorabot-dev/platform/amp"
+	"github.com/aurorabot-dev/platform/bridge/admit"
 	"github.com/aurorabot-dev/platform/bridge/bus"
 	"github.com/aurorabot-dev/platform/bridge/journal"
 )
@@ -73,22 +74,20 @@ type State struct {
 type Bus struct {
 	opt     Options
 	journal *journal.Journal
-	ids     amp.IDs
+	desk    *admit.Desk
+	door    *admit.Door
 	link    *link
 
 	mu       sync.Mutex
-	closed   bool
-	inFlight sync.WaitGroup
 	problems []string
 	state    State
-	progress chan struct{} // closed when the forwarder got on
+	progress admit.Progress // of the forwarder
 
 	forwarder *forwarder
 	stop      context.CancelCauseFunc
-	closing   chan struct{}
 	owned     sync.WaitGroup
 
-	accepted, recorded, duplicate, expired, rejected, delivered atomic.Int64
+	late, rejected, delivered atomic.Int64 // late: expired before they were sent
 }
 
 var _ bus.Bus = (*Bus)(nil)
@@ -106,7 +105,7 @@ func Open(ctx context.Context, opt Options) (_ *Bus, err error) {
 		return nil, err
 	}
 	b := &Bus{opt: opt, journal: j, state: State{errConnecting, time.Now()},
-		progress: make(chan struct{}), closing: make(chan struct{})}
+		desk: admit.NewDesk(j, opt.MaxMessage, recordName), door: admit.NewDoor()}
 	defer func() {
 		if err != nil {
 			err = errors.Join(fmt.Errorf("opening nats bus: %w", err), j.Close())
@@ -114,9 +113,6 @@ func Open(ctx context.Context, opt Options) (_ *Bus, err error) {
 	}()
 	for _, d := range j.Damage() {
 		b.problem("journal: " + d.String())
-	}
-	if _, last := j.End(); !last.IsZero() {
-		b.ids.After(last)
 	}
 	if b.forwarder, err = newForwarder(b); err != nil {
 		return nil, err
@@ -134,74 +130,25 @@ func Open(ctx context.Context, opt Options) (_ *Bus, err error) {
 	return b, nil
 }
 
-// Publish makes items durable; see [bus.Bus]. An id that another app's event
-// has already is replaced by the UUIDv5 of the app and that id ([amp.Remint]),
-// and an id is put in its canonical form ([amp.CanonicalID]). The receipt of a
-// duplicate has no seq. An envelope larger than MaxMessage is refused with
-// [journal.ErrTooLarge]. While MaxLag records wait for NATS, Publish blocks.
+// Publish makes items durable; see [bus.Bus] and [admit.Desk.Admit]. An envelope
+// larger than MaxMessage is refused with [journal.ErrTooLarge]. While MaxLag
+// records wait for NATS, it blocks.
 func (b *Bus) Publish(ctx context.Context, items ...bus.Item) ([]bus.Receipt, error) {
-	drafts, toBrain := make([]draft, len(items)), false
-	for i, item := range items {
-		d, err := newDraft(item, b.opt.MaxMessage)
-		if err != nil {
-			return nil, err
-		}
-		drafts[i] = d
-		toBrain = toBrain || item.Route == bus.Inbox
+	drafts, err := b.desk.Check(items)
+	if err != nil {
+		return nil, err
 	}
-	if !b.enter() {
+	if !b.door.Enter() {
 		return nil, ErrClosed
 	}
-	defer b.inFlight.Done()
-	if toBrain {
+	defer b.door.Leave()
+	if drafts.ToBrain {
 		if err := b.waitForRoom(ctx); err != nil {
 			return nil, err
 		}
 	}
-	err := b.append(ctx, func(q journal.Queue) (last uint64, err error) {
-		for i := range drafts {
-			if err := drafts[i].enqueue(q, &b.ids); err != nil {
-				return 0, err
-			}
-			last = max(last, drafts[i].pos)
-		}
-		return last, nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	receipts := make([]bus.Receipt, len(drafts))
-	for i := range drafts {
-		receipts[i] = drafts[i].receipt
-		b.count(&drafts[i])
-	}
-	return receipts, nil
-}
-
-// append adds to the journal what build says, and waits until it is durable.
-func (b *Bus) append(ctx context.Context, build func(journal.Queue) (last uint64, err error)) error {
-	var last uint64
-	err := b.journal.Append(ctx, func(q journal.Queue) (err error) {
-		last, err = build(q)
-		return err
-	})
-	if err == nil {
-		err = b.journal.Wait(ctx, last)
-	}
-	return b.explain(err)
-}
-
-func (b *Bus) count(d *draft) {
-	switch {
-	case d.receipt.Status == bus.Duplicate:
-		b.duplicate.Add(1)
-	case d.receipt.Status == bus.Expired:
-		b.expired.Add(1)
-	case d.route == bus.Journal:
-		b.recorded.Add(1)
-	default:
-		b.accepted.Add(1)
-	}
+	receipts, err := b.desk.Admit(ctx, drafts)
+	return receipts, b.explain(err)
 }
 
 // maxRaw bounds what is kept of one rejected event; more is cut. As a JSON
@@ -211,10 +158,10 @@ const maxRaw = 128 << 10
 // Reject keeps r: it is durable in the journal when Reject returns, and goes to
 // the subject PREFIX.rejected of the stream. The name is its Nats-Msg-Id.
 func (b *Bus) Reject(ctx context.Context, r bus.Rejected) (string, error) {
-	if !b.enter() {
+	if !b.door.Enter() {
 		return "", ErrClosed
 	}
-	defer b.inFlight.Done()
+	defer b.door.Leave()
 	if limit := min(maxRaw, b.opt.MaxMessage/8); len(r.Raw) > limit || !json.Valid(r.Raw) || !utf8.Valid(r.Raw) {
 		text := string(r.Raw[:min(len(r.Raw), limit)])
 		if len(r.Raw) > limit {
@@ -236,57 +183,38 @@ func (b *Bus) Reject(ctx context.Context, r bus.Rejected) (string, error) {
 		return "", err
 	}
 	var name string
-	err = b.append(ctx, func(q journal.Queue) (uint64, error) {
-		name = b.ids.New()
-		return q.Add(journal.Record{Kind: journal.Deliver, Key: journal.KeyOf(name), Name: rejectedToken + " " + name, Body: body})
+	var pos uint64
+	err = b.journal.Append(ctx, func(q journal.Queue) (err error) {
+		name = b.desk.NewID()
+		pos, err = q.Add(journal.Record{Kind: journal.Deliver, Key: journal.KeyOf(name), Name: rejectedToken + " " + name, Body: body})
+		return err
 	})
+	if err == nil {
+		err = b.journal.Wait(ctx, pos)
+	}
 	if err != nil {
-		return "", err
+		return "", b.explain(err)
 	}
 	b.rejected.Add(1)
 	return name, nil
 }
 
-// enter counts a call in, unless the bus is closed.
-func (b *Bus) enter() bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if !b.closed {
-		b.inFlight.Add(1)
-	}
-	return !b.closed
-}
-
 // waitForRoom holds a publisher back while too many records wait for NATS.
 func (b *Bus) waitForRoom(ctx context.Context) error {
-	for {
-		progress := b.watch()
-		if b.backlog() < int64(b.opt.MaxLag) {
-			return nil
-		}
-		select {
-		case <-progress:
-		case <-b.closing:
-			return ErrClosed
-		case <-ctx.Done():
-			return b.explain(context.Cause(ctx))
-		}
+	room := func() bool { return b.backlog() < int64(b.opt.MaxLag) }
+	switch {
+	case room() || b.progress.Wait(ctx, b.door.Closing(), room):
+		return nil
+	case ctx.Err() != nil:
+		return b.explain(context.Cause(ctx))
 	}
-}
-
-func (b *Bus) watch() <-chan struct{} {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.progress
+	return ErrClosed
 }
 
 // advanced tells everyone that the forwarder got to pos.
 func (b *Bus) advanced(pos uint64) {
 	b.journal.Delivered(pos)
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	close(b.progress)
-	b.progress = make(chan struct{})
+	b.progress.Announce()
 }
 
 func (b *Bus) backlog() int64 {
@@ -357,8 +285,9 @@ func (b *Bus) problem(text string) {
 // Counters counts what became of events.
 func (b *Bus) Counters() Counters {
 	ids, _ := b.journal.IDs()
-	return Counters{Accepted: b.accepted.Load(), Recorded: b.recorded.Load(), Duplicate: b.duplicate.Load(),
-		Expired: b.expired.Load(), Rejected: b.rejected.Load(), Delivered: b.delivered.Load(),
+	admitted := b.desk.Counts()
+	return Counters{Accepted: admitted.Accepted, Recorded: admitted.Recorded, Duplicate: admitted.Duplicate,
+		Expired: admitted.Expired + b.late.Load(), Rejected: b.rejected.Load(), Delivered: b.delivered.Load(),
 		Backlog: b.backlog(), IDs: int64(ids)}
 }
 
@@ -369,50 +298,25 @@ func (b *Bus) Journal() *journal.Journal { return b.journal }
 // When NATS does not allow that within CloseTimeout, the error says how much is
 // left: it is in the journal and is sent after the next Open.
 func (b *Bus) Close() error {
-	b.mu.Lock()
-	if b.closed {
-		b.mu.Unlock()
+	if !b.door.Close() {
 		return nil
 	}
-	b.closed = true
-	close(b.closing)
-	b.mu.Unlock()
-
 	ctx, cancel := context.WithTimeout(context.Background(), b.opt.CloseTimeout)
 	defer cancel()
-	drained := make(chan struct{})
-	go func() { // ends with the journal at the latest
-		b.inFlight.Wait()
-		close(drained)
-	}()
+	left := b.door.Left() // with the journal at the latest
 	select {
-	case <-drained:
+	case <-left:
 	case <-ctx.Done():
 	}
-	left, state := b.drain(ctx), b.State().Err
+	b.progress.Wait(ctx, nil, func() bool { return b.backlog() == 0 })
+	unsent, state := b.backlog(), b.State().Err
 	b.stop(ErrClosed)
 	b.owned.Wait()
 	b.link.close()
-	err := errors.Join(b.forwarder.close(left == 0), b.journal.Close())
-	<-drained
-	if left > 0 {
-		err = errors.Join(fmt.Errorf("closing nats bus: %d records are in the journal and are sent after the next start", left), state, err)
+	err := errors.Join(b.forwarder.close(unsent == 0), b.journal.Close())
+	<-left
+	if unsent > 0 {
+		err = errors.Join(fmt.Errorf("closing nats bus: %d records are in the journal and are sent after the next start", unsent), state, err)
 	}
 	return err
-}
-
-// drain waits until everything in the journal is forwarded, and returns how much is not.
-func (b *Bus) drain(ctx context.Context) int64 {
-	for {
-		progress := b.watch()
-		left := b.backlog()
-		if left == 0 {
-			return 0
-		}
-		select {
-		case <-progress:
-		case <-ctx.Done():
-			return left
-		}
-	}
 }

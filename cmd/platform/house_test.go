@@ -17,6 +17,7 @@ var floors = [][]string{
 	{"amp", "mcpkit/fault", "mcpkit/jsoncheck", "mcpkit/internal/jsonline"},
 	{"mcpkit/signal", "mcpkit/catalog", "mcpkit/manifest", "mcpkit/redact", "mcpkit/artifact", "mcpkit/fakeserver", "bridge/bus"},
 	{"mcpkit/serverkit", "mcpkit/client", "mcpkit/policy", "mcpkit/appkit", "mcpkit/auth", "bridge/journal", "bridge/bustest"},
+	{"bridge/admit"},
 	{"mcpkit/openai", "bridge/inbox", "bridge/natsbus"},
 	{"bridge", "mcpkit/host"},
 	{"mcpkit/gateway", "mcpkit/externalizer", "bridge/outbox"},

@@ -1,0 +1,218 @@
+// Package admit is the way into a journal that all buses share: it checks
+// events, gives them their ids and seqs, drops duplicates, and waits until they
+// are durable. It also counts callers in and out, and wakes those who wait.
+//
+//	d := admit.NewDesk(j, 1<<20, amp.FileName)
+//	drafts, err := d.Check(items)
+//	receipts, err := d.Admit(ctx, drafts) // durable
+//
+// What becomes of the records is the affair of the bus.
+package admit
+
+import (
+	"context"
+	"fmt"
+	"hash/fnv"
+	"sync/atomic"
+	"time"
+
+	"github.com/aurorabot-dev/platform/amp"
+	"github.com/aurorabot-dev/platform/bridge/bus"
+	"github.com/aurorabot-dev/platform/bridge/journal"
+)
+
+// Desk admits events to a journal. It is safe for concurrent use.
+type Desk struct {
+	journal *journal.Journal
+	max     int
+	name    func(typ, id string) string
+	ids     amp.IDs
+
+	accepted, recorded, duplicate, expired atomic.Int64
+}
+
+// NewDesk is a desk for a journal, whose ids rise from those that are in it. An
+// envelope may have maxBytes when encoded, and its record the name that name
+// makes of its type and id.
+func NewDesk(j *journal.Journal, maxBytes int, name func(typ, id string) string) *Desk {
+	d := &Desk{journal: j, max: maxBytes, name: name}
+	if _, last := j.End(); !last.IsZero() {
+		d.ids.After(last)
+	}
+	return d
+}
+
+// Counts are of the events that were admitted.
+type Counts struct {
+	Accepted  int64 // durable and for the Brain
+	Recorded  int64 // durable and only for the journal
+	Duplicate int64
+	Expired   int64 // recorded, not delivered
+}
+
+// Counts counts since the desk was made.
+func (d *Desk) Counts() Counts {
+	return Counts{d.accepted.Load(), d.recorded.Load(), d.duplicate.Load(), d.expired.Load()}
+}
+
+// NewID is an id above all that were given before, for records that are no
+// events. It is called under the journal's end, so that ids rise with positions.
+func (d *Desk) NewID() string { return d.ids.New() }
+
+// Drafts are items on their way through a desk.
+type Drafts struct {
+	drafts  []draft
+	ToBrain bool // some of them are to be delivered
+}
+
+type draft struct {
+	envelope *amp.Envelope
+	route    bus.Route
+	id       string // canonical; empty until one is given
+	payload  []byte
+	source   string
+	owner    uint16
+	pos      uint64 // of the item, or of the one it duplicates
+	receipt  bus.Receipt
+}
+
+// Check makes drafts of items, or says what is wrong with the first bad one: too
+// large is [journal.ErrTooLarge].
+func (d *Desk) Check(items []bus.Item) (Drafts, error) {
+	all := Drafts{drafts: make([]draft, len(items))}
+	for i, item := range items {
+		draft, err := d.check(item)
+		if err != nil {
+			return Drafts{}, fmt.Errorf("publishing %.60q: %w", item.Envelope.Payload.Type, err)
+		}
+		all.drafts[i] = draft
+		all.ToBrain = all.ToBrain || item.Route == bus.Inbox
+	}
+	return all, nil
+}
+
+const maxSource = 1024 // bytes of a source's app and instance together
+
+func (d *Desk) check(item bus.Item) (draft, error) {
+	e := item.Envelope
+	known := *e
+	known.Payload.Data = nil // encoding it finds out whether it is JSON
+	if known.Header.MessageID == "" {
+		known.Header.MessageID = "given later"
+	}
+	if err := known.Validate(); err != nil {
+		return draft{}, err
+	}
+	h := &e.Header
+	source := h.Source.App + "\x00" + h.Source.Instance
+	if len(source) > maxSource {
+		return draft{}, fmt.Errorf("source has %d bytes, more than %d", len(source), maxSource)
+	}
+	payload, err := e.Payload.Encode()
+	if err != nil {
+		return draft{}, err
+	}
+	// JSON makes six bytes of one at most; the other words of a header are short.
+	if len(payload)+6*(len(source)+len(h.Method)+len(h.CorrelationID)+len(h.TraceParent))+1024 > d.max {
+		return draft{}, journal.ErrTooLarge
+	}
+	made := draft{envelope: e, route: item.Route, payload: payload, source: source, owner: owner(h.Source.App)}
+	if h.MessageID != "" {
+		made.id = amp.CanonicalID(h.MessageID)
+	}
+	return made, nil
+}
+
+// owner is a short hash of who an id belongs to.
+func owner(app string) uint16 {
+	h := fnv.New32a()
+	h.Write([]byte(app))
+	return uint16(h.Sum32() ^ h.Sum32()>>16)
+}
+
+// Admit makes drafts durable; see [bus.Bus]. An id that another app's event has
+// already is replaced by the UUIDv5 of the app and that id ([amp.Remint]), so
+// that no app can suppress another's event. An id is put in its canonical form
+// ([amp.CanonicalID]). The receipt of a duplicate has no seq.
+func (d *Desk) Admit(ctx context.Context, all Drafts) ([]bus.Receipt, error) {
+	var last uint64
+	err := d.journal.Append(ctx, func(q journal.Queue) error {
+		for i := range all.drafts {
+			if err := d.enqueue(q, &all.drafts[i]); err != nil {
+				return err
+			}
+			last = max(last, all.drafts[i].pos)
+		}
+		return nil
+	})
+	if err == nil {
+		err = d.journal.Wait(ctx, last)
+	}
+	if err != nil {
+		return nil, err
+	}
+	receipts := make([]bus.Receipt, len(all.drafts))
+	for i := range all.drafts {
+		receipts[i] = all.drafts[i].receipt
+		d.count(&all.drafts[i])
+	}
+	return receipts, nil
+}
+
+// enqueue gives m its id and seq and adds it to the journal's queue, unless it
+// is a duplicate: then it shares the fate of the record it duplicates.
+func (d *Desk) enqueue(q journal.Queue, m *draft) error {
+	h := m.envelope.Header
+	h.MessageID = m.id
+	if m.id == "" {
+		h.MessageID = d.ids.New()
+	}
+	key := journal.KeyOf(h.MessageID)
+	pos, owner, seen := q.Lookup(key)
+	if seen && owner != m.owner {
+		h.MessageID = amp.Remint(h.Source.App, h.MessageID)
+		key = journal.KeyOf(h.MessageID)
+		pos, _, seen = q.Lookup(key)
+	}
+	m.envelope.Header.MessageID = h.MessageID
+	m.receipt.ID = h.MessageID
+	if seen {
+		m.pos, m.receipt.Status = pos, bus.Duplicate
+		return nil
+	}
+	h.Seq = q.Seq(m.source) + 1
+	p := &m.envelope.Payload
+	r := journal.Record{Kind: journal.Deliver, Key: key, Owner: m.owner, Source: m.source, Seq: h.Seq,
+		Name: d.name(p.Type, h.MessageID)}
+	if p.ExpireAt != nil {
+		r.Expire = p.ExpireAt.Time
+	}
+	switch {
+	case p.ExpireAt != nil && !p.ExpireAt.After(time.Now()):
+		r.Kind, m.receipt.Status = journal.Expired, bus.Expired
+	case m.route == bus.Journal:
+		r.Kind = journal.RecordOnly
+	}
+	var err error
+	if r.Body, err = amp.Join(&h, m.payload); err != nil {
+		return err
+	}
+	if m.pos, err = q.Add(r); err != nil {
+		return err
+	}
+	m.envelope.Header.Seq, m.receipt.Seq = h.Seq, h.Seq
+	return nil
+}
+
+func (d *Desk) count(m *draft) {
+	switch {
+	case m.receipt.Status == bus.Duplicate:
+		d.duplicate.Add(1)
+	case m.receipt.Status == bus.Expired:
+		d.expired.Add(1)
+	case m.route == bus.Journal:
+		d.recorded.Add(1)
+	default:
+		d.accepted.Add(1)
+	}
+}

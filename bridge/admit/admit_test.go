@@ -1,0 +1,171 @@
+package admit
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/aurorabot-dev/platform/amp"
+	"github.com/aurorabot-dev/platform/bridge/bus"
+	"github.com/aurorabot-dev/platform/bridge/bustest"
+	"github.com/aurorabot-dev/platform/bridge/journal"
+)
+
+func openJournal(t *testing.T, dir string) *journal.Journal {
+	t.Helper()
+	j, err := journal.Open(journal.Options{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { j.Close() })
+	return j
+}
+
+func name(typ, id string) string { return typ + " " + id }
+
+func admit(t *testing.T, d *Desk, envelopes ...*amp.Envelope) []bus.Receipt {
+	t.Helper()
+	var items []bus.Item
+	for _, e := range envelopes {
+		items = append(items, bus.Item{Envelope: e})
+	}
+	drafts, err := d.Check(items)
+	if err != nil {
+		t.Fatal(err)
+	}
+	receipts, err := d.Admit(t.Context(), drafts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return receipts
+}
+
+func event(app, id string) *amp.Envelope {
+	e := bustest.Event(app, "test.event", map[string]any{"n": 1})
+	e.Header.MessageID = id
+	return e
+}
+
+func TestAnIDBelongsToTheAppThatUsedItFirst(t *testing.T) {
+	j := openJournal(t, t.TempDir())
+	d := NewDesk(j, 1<<20, name)
+	first := admit(t, d, event("one", "x"))[0]
+	again := admit(t, d, event("one", "x"))[0]
+	other := admit(t, d, event("two", "x"), event("two", "x"))
+	if first.ID != "x" || first.Status == bus.Duplicate || first.Seq != 1 {
+		t.Errorf("the first is %+v", first)
+	}
+	if again.ID != "x" || again.Status != bus.Duplicate {
+		t.Errorf("sent again it is %+v", again)
+	}
+	if want := amp.Remint("two", "x"); other[0].ID != want || other[0].Status == bus.Duplicate || other[1].Status != bus.Duplicate {
+		t.Errorf("of another app it is %+v", other)
+	}
+	if got, want := d.Counts(), (Counts{Accepted: 2, Duplicate: 2}); got != want {
+		t.Errorf("counted %+v, want %+v", got, want)
+	}
+	r := j.Reader(1)
+	defer r.Close()
+	rec, err := r.Next()
+	if err != nil || rec.Name != "test.event x" {
+		t.Errorf("the record is named %q, %v", rec.Name, err)
+	}
+}
+
+func TestIDsRiseAboveThoseOfTheLastDesk(t *testing.T) {
+	dir := t.TempDir()
+	j := openJournal(t, dir)
+	last := admit(t, NewDesk(j, 1<<20, name), event("one", ""))[0].ID
+	j.Close()
+	next := admit(t, NewDesk(openJournal(t, dir), 1<<20, name), event("one", ""))[0].ID
+	if next <= last {
+		t.Errorf("%s came after %s", next, last)
+	}
+}
+
+func TestWhatCannotBeAdmittedIsRefusedWithItsType(t *testing.T) {
+	d := NewDesk(openJournal(t, t.TempDir()), 4096, name)
+	large := bustest.Event("one", "test.large", map[string]any{"text": strings.Repeat("x", 4096)})
+	broken := event("one", "")
+	broken.Payload.Data = json.RawMessage(`{"n":`)
+	source := event(strings.Repeat("s", maxSource+1), "")
+	for what, e := range map[string]*amp.Envelope{"large": large, "broken": broken, "source": source} {
+		_, err := d.Check([]bus.Item{{Envelope: event("one", "")}, {Envelope: e}})
+		if err == nil || !strings.Contains(err.Error(), e.Payload.Type) {
+			t.Errorf("%s: %v", what, err)
+		}
+		if is := errors.Is(err, journal.ErrTooLarge); is != (what == "large") {
+			t.Errorf("%s: too large is %v: %v", what, is, err)
+		}
+	}
+}
+
+func TestADoorThatIsClosedLetsNobodyInAndWaitsForThoseInside(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := NewDoor()
+		if !d.Enter() || !d.Enter() {
+			t.Fatal("an open door lets nobody in")
+		}
+		if !d.Close() || d.Close() {
+			t.Error("only the first Close finds the door open")
+		}
+		if d.Enter() {
+			t.Error("somebody came in through a closed door")
+		}
+		<-d.Closing()
+		left := d.Left()
+		d.Leave()
+		synctest.Wait()
+		select {
+		case <-left:
+			t.Error("one is still inside")
+		default:
+		}
+		d.Leave()
+		<-left
+	})
+}
+
+func TestProgressWakesAllWhoWaitUntilTheyHaveWhatTheyWant(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var p Progress
+		got := make(chan int, 2)
+		at := 0
+		for _, want := range []int{1, 2} {
+			go func() {
+				if p.Wait(t.Context(), nil, func() bool { return at >= want }) {
+					got <- want
+				}
+			}()
+		}
+		for want := 1; want <= 2; want++ {
+			synctest.Wait()
+			if len(got) > 0 {
+				t.Fatalf("somebody woke before %d", want)
+			}
+			at = want
+			p.Announce()
+			if woke := <-got; woke != want {
+				t.Errorf("at %d the one who waits for %d woke", want, woke)
+			}
+		}
+	})
+}
+
+func TestWaitEndsWithItsContextAndWhenItIsStopped(t *testing.T) {
+	var p Progress
+	never := func() bool { return false }
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if p.Wait(ctx, nil, never) {
+		t.Error("what never came was there")
+	}
+	stop := make(chan struct{})
+	close(stop)
+	if p.Wait(t.Context(), stop, never) {
+		t.Error("what never came was there")
+	}
+}
