@@ -73,7 +73,7 @@ Start it with "platform run"; the other verbs talk to the running platform.`,
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(
 		c.runCommand(), c.checkCommand(), c.serversCommand(), c.toolsCommand(), c.callCommand(),
-		c.askCommand(),
+		c.askCommand(), c.gatewayCommand(),
 		c.inboxCommand(), c.approvalsCommand(), c.policyCommand(), c.catalogCommand(), c.logsCommand(),
 		c.importCommand(), c.metricsCommand(), c.schemaCommand(), c.versionCommand(),
 	)

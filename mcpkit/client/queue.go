@@ -1,6 +1,7 @@
 package client
 
 import (
+	"context"
 	"sync"
 	"time"
 
@@ -24,6 +25,8 @@ type queue struct {
 	shut    bool      // nothing more comes
 	rushed  bool      // nobody waits for room any more
 	lost    int64
+	added   int64 // signals so far,
+	handed  int64 // and how many of them the taker is done with
 	drained chan struct{} // closed by the taker when there is nothing more
 }
 
@@ -75,13 +78,17 @@ func (q *queue) add(s signal.Signal) {
 	}
 	q.items = append(q.items, s)
 	q.bytes += len(s.Params)
+	q.added++
 	q.changed.Broadcast()
 }
 
-// take waits for the next signal; false means that there will be none.
+// take waits for the next signal; false means that there will be none. The taker
+// is done with the one before.
 func (q *queue) take() (signal.Signal, bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	q.handed = q.added - int64(len(q.items))
+	q.changed.Broadcast()
 	for len(q.items) == 0 || q.hold {
 		if len(q.items) == 0 && q.shut {
 			return signal.Signal{}, false
@@ -149,4 +156,19 @@ func (q *queue) dropped() int64 {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.lost
+}
+
+// settled waits until the taker is done with what is in the queue now, or ctx is
+// done. While signals are held back it does not wait.
+func (q *queue) settled(ctx context.Context) {
+	defer context.AfterFunc(ctx, func() {
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		q.changed.Broadcast()
+	})()
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for until := q.added; q.handed < until && !q.hold && ctx.Err() == nil; {
+		q.changed.Wait()
+	}
 }

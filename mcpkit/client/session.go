@@ -373,6 +373,10 @@ func (s *Session) Close(cause error) {
 	})
 }
 
+// Settled waits until the sink has taken what the server said before now, or ctx
+// is done.
+func (s *Session) Settled(ctx context.Context) { s.signals.settled(ctx) }
+
 // Server is the name of the session's server.
 func (s *Session) Server() string { return s.server }
 

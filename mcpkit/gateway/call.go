@@ -24,6 +24,11 @@ const maxRounds = 10
 func (r *request) call(ctx context.Context) ([]byte, *Error) {
 	table := r.c.g.o.Host.Table()
 	tool := r.c.view.offer(table).tools[r.p.name]
+	if tool == nil { // its server may be about to start
+		r.c.g.await(ctx)
+		table = r.c.g.o.Host.Table()
+		tool = r.c.view.offer(table).tools[r.p.name]
+	}
 	if tool == nil {
 		return nil, &Error{Code: codeInvalidParams, Message: fmt.Sprintf("unknown tool: %.200q", r.p.name)}
 	}
@@ -34,7 +39,8 @@ func (r *request) call(ctx context.Context) ([]byte, *Error) {
 	if err := r.resume(ctx, tool, &c); err != nil {
 		return nil, err
 	}
-	defer r.c.g.enter(r, tool.Source.Server)()
+	leave := r.c.g.enter(ctx, r, tool.Source.Server)
+	defer leave()
 	for round := 0; ; round++ {
 		res, err := r.c.g.o.Host.Call(ctx, c)
 		switch {
@@ -43,10 +49,9 @@ func (r *request) call(ctx context.Context) ([]byte, *Error) {
 			if !again {
 				return reply, err
 			}
-		case !needsInput(res.Raw):
-			return r.pass(res.Raw, 0), nil
-		case r.modern:
-			return r.pass(res.Raw, 0), nil
+		case r.modern || !needsInput(res.Raw):
+			leave()
+			return r.pass(r.rename(tool.Source.Server, res.Raw), 0), nil
 		case round == maxRounds:
 			return r.failed(fault.New(fault.InputRequired, "%s asked for input more than %d times", tool.Name, maxRounds)), nil
 		default:

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 	"unicode/utf8"
@@ -26,10 +27,16 @@ type Conn struct {
 	mu      sync.Mutex
 	version string // negotiated with initialize; empty before
 	caps    json.RawMessage
-	calls   map[string]context.CancelCauseFunc // by the id as it was sent
-	asked   map[string]chan *Message           // the client's answers, by our id
+	calls   map[string]inFlight      // by the id as it was sent
+	asked   map[string]chan *Message // the client's answers, by our id
 	nextAsk int64
 	closed  bool
+}
+
+// inFlight is a request that is being answered.
+type inFlight struct {
+	cancel context.CancelCauseFunc
+	listen bool // it would not end by itself
 }
 
 // Conn begins a conversation. out takes what is sent unasked; nil drops it.
@@ -41,8 +48,8 @@ func (g *Gateway) Conn(v *View, out Stream) *Conn {
 func (c *Conn) Close() {
 	c.mu.Lock()
 	c.closed = true
-	for _, cancel := range c.calls {
-		cancel(fault.New(fault.Cancelled, "the client went away"))
+	for _, call := range c.calls {
+		call.cancel(fault.New(fault.Cancelled, "the client went away"))
 	}
 	for id, answer := range c.asked {
 		close(answer)
@@ -52,15 +59,23 @@ func (c *Conn) Close() {
 	c.g.forget(c.ear)
 }
 
+// endListening ends the requests that only listen.
+func (c *Conn) endListening() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, call := range c.calls {
+		if call.listen {
+			call.cancel(nil)
+		}
+	}
+}
+
 // Version is the revision that was negotiated, or "".
 func (c *Conn) Version() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.version
 }
-
-// Initialized is a word for transports: whether the session's client has greeted.
-func (c *Conn) Initialized() bool { return c.Version() != "" }
 
 // begin counts a request in. The function it returns ends it.
 func (c *Conn) begin(ctx context.Context, m *Message) (context.Context, func(), *Error) {
@@ -77,9 +92,9 @@ func (c *Conn) begin(ctx context.Context, m *Message) (context.Context, func(), 
 	ok := !twice && !full && !c.closed
 	if ok {
 		if c.calls == nil {
-			c.calls = map[string]context.CancelCauseFunc{}
+			c.calls = map[string]inFlight{}
 		}
-		c.calls[id] = cancel
+		c.calls[id] = inFlight{cancel, m.name == methodListen}
 	}
 	c.mu.Unlock()
 	if ok {
@@ -112,11 +127,11 @@ func (c *Conn) Notify(m *Message) {
 		return // initialized, roots/list_changed and what nobody knows change nothing here
 	}
 	c.mu.Lock()
-	cancel := c.calls[string(m.p.requestID)]
+	call, ok := c.calls[string(m.p.requestID)]
 	c.mu.Unlock()
-	if cancel != nil {
+	if ok {
 		reason, _ := text(m.p.reason)
-		cancel(fault.New(fault.Cancelled, "the client gave the call up: %.200s", reason))
+		call.cancel(fault.New(fault.Cancelled, "the client gave the call up: %.200s", reason))
 	}
 }
 
@@ -260,12 +275,27 @@ func Unsupported(version string) *Error {
 
 // answer carries a request out.
 func (r *request) answer(ctx context.Context) ([]byte, *Error) {
+	if strings.HasSuffix(r.name, "/list") {
+		r.c.g.await(ctx)
+	}
 	switch r.name {
 	case "tools/call":
 		return r.call(ctx)
 	case "tools/list":
 		page, err := r.c.view.offer(r.c.g.o.Host.Table()).page(r.p.cursor)
 		return r.reply(page, cacheable), err
+	case "resources/list":
+		return r.list(ctx, "resources", "uri", r.c.g.o.Host.Resources, exportedURI)
+	case "resources/templates/list":
+		return r.list(ctx, "resourceTemplates", "uriTemplate", r.c.g.o.Host.ResourceTemplates, exportedURI)
+	case "resources/read":
+		return r.read(ctx)
+	case "prompts/list":
+		return r.list(ctx, "prompts", "name", r.c.g.o.Host.Prompts, exportedPrompt)
+	case "prompts/get":
+		return r.get(ctx)
+	case "completion/complete":
+		return r.complete(ctx)
 	}
 	if r.modern {
 		switch r.name {
@@ -283,6 +313,10 @@ func (r *request) answer(ctx context.Context) ([]byte, *Error) {
 		return r.reply(nil, 0), nil
 	case "logging/setLevel":
 		return r.setLevel(ctx)
+	case "resources/subscribe":
+		return r.subscribe(ctx)
+	case "resources/unsubscribe":
+		return r.unsubscribe()
 	}
 	return nil, errNoMethod
 }

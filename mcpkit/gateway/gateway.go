@@ -44,6 +44,7 @@ import (
 	"time"
 
 	"github.com/aurorabot-dev/platform/mcpkit/catalog"
+	"github.com/aurorabot-dev/platform/mcpkit/client"
 	"github.com/aurorabot-dev/platform/mcpkit/host"
 	"github.com/aurorabot-dev/platform/mcpkit/policy/approval"
 )
@@ -52,6 +53,15 @@ import (
 type Host interface {
 	Table() *catalog.Table
 	Call(ctx context.Context, c host.Call) (*host.Result, error)
+	Resources(ctx context.Context, server string) ([]host.Item, error)
+	ResourceTemplates(ctx context.Context, server string) ([]host.Item, error)
+	Prompts(ctx context.Context, server string) ([]host.Item, error)
+	ReadResource(ctx context.Context, r host.Read) (*host.Resource, error)
+	GetPrompt(ctx context.Context, x host.Expand) (*host.Prompt, error)
+	Complete(ctx context.Context, c host.Completion) (json.RawMessage, error)
+	WatchResource(ctx context.Context, server, uri string, deliver bool) (*client.Watch, error)
+	SetLogLevel(ctx context.Context, server, level string) error
+	Settled(ctx context.Context, server string)
 }
 
 // Server is a server that is ready.
@@ -67,7 +77,10 @@ type Approver interface {
 type Options struct {
 	Host Host
 	// Servers are those that can be called now. nil knows of none.
-	Servers   func() []Server
+	Servers func() []Server
+	// Settled, if set, is closed when the servers that are started with the
+	// platform are ready or have failed: lists wait for that, ten seconds at most.
+	Settled   <-chan struct{}
 	Approvals Approver     // nil: clients' users answer nothing
 	Logger    *slog.Logger // nil discards
 	Version   string       // what the platform calls its version; "0"
@@ -113,7 +126,8 @@ type Gateway struct {
 	busy    map[string]map[*View]int // calls in flight, by server
 	changed [lists]map[string]bool   // servers, by list
 	only    map[onlyKey]*View
-	levels  map[string]int // of log messages, that servers were asked for
+	prompts map[string]origin // by the names that clients know them under
+	levels  map[string]int    // of log messages, that servers were asked for
 }
 
 // New makes a Gateway.
@@ -142,4 +156,26 @@ func (g *Gateway) alias(server string) string {
 		}
 	}
 	return ""
+}
+
+// firstTime is how long a list waits for the servers that are being started.
+const firstTime = 10 * time.Second
+
+// await waits until the start of the platform has settled.
+func (g *Gateway) await(ctx context.Context) {
+	select {
+	case <-g.o.Settled:
+		return
+	default:
+	}
+	if g.o.Settled == nil {
+		return
+	}
+	t := time.NewTimer(firstTime)
+	defer t.Stop()
+	select {
+	case <-g.o.Settled:
+	case <-t.C:
+	case <-ctx.Done():
+	}
 }

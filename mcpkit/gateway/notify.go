@@ -3,6 +3,8 @@ package gateway
 import (
 	"context"
 	"encoding/json"
+	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -33,8 +35,11 @@ type ear struct {
 	out   Stream
 	tag   []byte // the id of the request that opened the stream, under the stateless protocol
 	hears [lists]bool
+	about string // of a call in flight: the server whose log messages are heard,
+	of    *ear   // and the session's or request's ear
 
 	mu      sync.Mutex
+	deaf    bool              // it was forgotten
 	level   int               // of log messages
 	watches map[string]func() // by the URI as the client knows it; ends the watch
 }
@@ -57,7 +62,7 @@ func (g *Gateway) forget(e *ear) {
 	g.mu.Unlock()
 	e.mu.Lock()
 	watches := e.watches
-	e.watches = nil
+	e.watches, e.deaf = nil, true
 	e.mu.Unlock()
 	for _, end := range watches {
 		end()
@@ -82,7 +87,12 @@ func (g *Gateway) Observe(_ context.Context, s signal.Signal) error {
 		if c, ok := s.Data.(*signal.Capability); ok {
 			g.mark(s.Server, slices.Index(listNames[:], c.List))
 		}
-	case signal.ServerStarted, signal.ServerStopped, signal.ServerCrashed, signal.ServerPermanentlyFailed:
+	case signal.ServerStarted:
+		g.mu.Lock()
+		delete(g.levels, s.Server) // it was asked as another process
+		g.mu.Unlock()
+		g.mark(s.Server, toolList, resourceList, promptList)
+	case signal.ServerStopped, signal.ServerCrashed, signal.ServerPermanentlyFailed:
 		g.mark(s.Server, toolList, resourceList, promptList)
 	case signal.Notification:
 		if s.Method == "notifications/message" {
@@ -128,6 +138,19 @@ func (g *Gateway) Run(ctx context.Context) {
 		case <-time.After(gatherTime):
 		}
 		g.tell()
+		g.askForLogs(ctx)
+	}
+}
+
+// askForLogs has servers that have started since log what somebody wants to hear.
+func (g *Gateway) askForLogs(ctx context.Context) {
+	g.mu.Lock()
+	ears := slices.Collect(maps.Keys(g.ears))
+	g.mu.Unlock()
+	for _, e := range ears {
+		if level := e.wants(); level < noLogs {
+			g.ensureLevels(ctx, e.view, level)
+		}
 	}
 }
 
@@ -136,10 +159,7 @@ func (g *Gateway) tell() {
 	g.mu.Lock()
 	changed := g.changed
 	g.changed = [lists]map[string]bool{}
-	ears := make([]*ear, 0, len(g.ears))
-	for e := range g.ears {
-		ears = append(ears, e)
-	}
+	ears := slices.Collect(maps.Keys(g.ears))
 	g.mu.Unlock()
 	for i, servers := range changed {
 		for _, e := range ears {
@@ -157,25 +177,56 @@ func (g *Gateway) tell() {
 }
 
 // enter counts a call in flight at a server, so that what the server logs
-// meanwhile can be told to be about it. The function it returns ends that.
-func (g *Gateway) enter(r *request, server string) func() {
+// meanwhile can be told to be about it, and has that go to the call's stream where
+// the client wants it. The function it returns ends that, once what was logged
+// before the answer has come; it may be called again.
+func (g *Gateway) enter(ctx context.Context, r *request, server string) func() {
+	var hears *ear
+	level := r.c.ear.wants()
+	if r.modern {
+		level = noLogs
+		if name, ok := text(r.p.meta.level); ok {
+			if i := slices.Index(levels, name); i >= 0 {
+				level = i
+				g.ensureLevels(ctx, r.c.view, level)
+			}
+		}
+	}
+	if level < noLogs {
+		hears = &ear{view: r.c.view, out: r.out, level: level, about: server, of: r.c.ear}
+	}
 	g.mu.Lock()
 	if g.busy[server] == nil {
 		g.busy[server] = map[*View]int{}
 	}
 	g.busy[server][r.c.view]++
+	if hears != nil {
+		g.ears[hears] = true
+	}
 	g.mu.Unlock()
-	return func() {
+	return sync.OnceFunc(func() {
+		if hears != nil {
+			ctx, cancel := context.WithTimeout(ctx, settleTime)
+			g.o.Host.Settled(ctx, server)
+			cancel()
+		}
 		g.mu.Lock()
 		defer g.mu.Unlock()
 		if g.busy[server][r.c.view]--; g.busy[server][r.c.view] == 0 {
 			delete(g.busy[server], r.c.view)
 		}
-	}
+		if hears != nil {
+			delete(g.ears, hears)
+		}
+	})
 }
 
+// settleTime is how long an answer waits for log messages that came before it.
+const settleTime = time.Second
+
 // message passes a server's log message on to those who asked for messages of its
-// level. A message does not say which call it is about, so while several clients
+// level: on the stream of a call in flight at that server, else as what is said
+// unasked. A message does not say which call it is about, so while several clients
 // have calls at the server none of them gets it.
 func (g *Gateway) message(server string, params []byte) {
 	name, _ := text(jsonline.Get(params, "level"))
@@ -185,22 +236,60 @@ func (g *Gateway) message(server string, params []byte) {
 	}
 	g.mu.Lock()
 	busy := g.busy[server]
+	told := map[*ear]bool{} // sessions that hear it on the stream of a call
 	var ears []*ear
 	for e := range g.ears {
-		if _, mine := busy[e.view]; len(busy) == 0 || len(busy) == 1 && mine {
+		if e.about == server && !told[e.of] && len(busy) == 1 {
+			told[e.of] = true
+			ears = append(ears, e)
+		}
+	}
+	for e := range g.ears {
+		if _, mine := busy[e.view]; e.about == "" && !told[e] && (len(busy) == 0 || len(busy) == 1 && mine) {
 			ears = append(ears, e)
 		}
 	}
 	g.mu.Unlock()
 	for _, e := range ears {
-		e.mu.Lock()
-		wanted := level >= e.level
-		e.mu.Unlock()
-		if wanted && e.view.server(server, g.alias(server)) {
+		if level >= e.wants() && e.view.server(server, g.alias(server)) {
 			e.send("notifications/message", params)
 		}
 	}
 }
+
+// wants is the level of log messages that are heard.
+func (e *ear) wants() int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.level
+}
+
+// ensureLevels has the servers of a view log at least at a level.
+func (g *Gateway) ensureLevels(ctx context.Context, v *View, level int) {
+	var work sync.WaitGroup
+	for name := range g.servers(v) {
+		g.mu.Lock()
+		now, asked := g.levels[name]
+		enough := asked && now <= level
+		if !enough {
+			g.levels[name] = level
+		}
+		g.mu.Unlock()
+		if enough {
+			continue
+		}
+		work.Go(func() {
+			ctx, cancel := context.WithTimeout(ctx, levelTime)
+			defer cancel()
+			if err := g.o.Host.SetLogLevel(ctx, name, levels[level]); err != nil {
+				g.log.Debug("a server does not log", "server", name, "error", err)
+			}
+		})
+	}
+	work.Wait()
+}
+
+const levelTime = 5 * time.Second // for a server to take a level of log messages
 
 // setLevel asks for log messages of a level and above.
 func (r *request) setLevel(ctx context.Context) ([]byte, *Error) {
@@ -213,7 +302,92 @@ func (r *request) setLevel(ctx context.Context) ([]byte, *Error) {
 	e.mu.Lock()
 	e.level = level
 	e.mu.Unlock()
+	r.c.g.ensureLevels(ctx, r.c.view, level)
 	return r.reply(nil, 0), nil
+}
+
+// subscribe has a session hear of changes of a resource.
+func (r *request) subscribe(ctx context.Context) ([]byte, *Error) {
+	from, err := r.resource(r.p.uri)
+	if err != nil {
+		return nil, err
+	}
+	e := r.c.ear
+	w, err := r.c.g.watch(ctx, e, r.p.uri, from)
+	if err != nil {
+		return nil, err
+	}
+	if w != nil {
+		w()
+	}
+	return r.reply(nil, 0), nil
+}
+
+func (r *request) unsubscribe() ([]byte, *Error) {
+	e := r.c.ear
+	e.mu.Lock()
+	end := e.watches[r.p.uri]
+	delete(e.watches, r.p.uri)
+	e.mu.Unlock()
+	if end != nil {
+		end()
+	}
+	return r.reply(nil, 0), nil
+}
+
+// watch has an ear hear of changes of a resource. The function it returns begins
+// that; it is nil where the ear hears of them already.
+func (g *Gateway) watch(ctx context.Context, e *ear, uri string, from origin) (func(), *Error) {
+	e.mu.Lock()
+	_, already := e.watches[uri]
+	full := len(e.watches) >= g.o.Limits.Subscriptions
+	e.mu.Unlock()
+	switch {
+	case already:
+		return nil, nil
+	case full:
+		return nil, &Error{Code: codeBusy, Message: fmt.Sprintf("a client may subscribe to %d resources", g.o.Limits.Subscriptions)}
+	}
+	w, err := g.o.Host.WatchResource(ctx, from.server, from.name, false)
+	if err != nil {
+		return nil, failure(err)
+	}
+	over, ended := make(chan struct{}), make(chan struct{})
+	begin := sync.OnceFunc(func() {
+		go func() {
+			defer close(ended)
+			params := append(append([]byte(`{"uri":`), quote(uri)...), '}')
+			for {
+				select {
+				case <-w.Changed():
+					e.send("notifications/resources/updated", params)
+				case <-over:
+					return
+				}
+			}
+		}()
+	})
+	end := sync.OnceFunc(func() {
+		begin() // so that there is an end to wait for
+		close(over)
+		<-ended
+		w.Close()
+	})
+	e.mu.Lock()
+	_, already = e.watches[uri]
+	late := already || e.deaf
+	if !late {
+		if e.watches == nil {
+			e.watches = map[string]func(){}
+		}
+		e.watches[uri] = end
+	}
+	e.mu.Unlock()
+	if late {
+		end()
+		return nil, nil
+	}
+	return begin, nil
 }
 
 const methodListen = "subscriptions/listen"
@@ -231,14 +405,34 @@ func (r *request) listen(ctx context.Context) ([]byte, *Error) {
 		return nil, &Error{Code: codeInvalidParams, Message: "params names no notifications to listen for"}
 	}
 	e := &ear{view: r.c.view, out: r.out, tag: r.ID, hears: [lists]bool{want.Tools, want.Resources, want.Prompts}, level: noLogs}
-	agreed, _ := json.Marshal(want) // booleans and strings always marshal
-	if !e.send("notifications/subscriptions/acknowledged", append(append([]byte(`{"notifications":`), agreed...), '}')) {
+	var begin []func()
+	agreed := want.URIs[:0]
+	for _, uri := range want.URIs {
+		from, err := r.resource(uri)
+		if err != nil {
+			continue
+		}
+		w, err := r.c.g.watch(ctx, e, uri, from)
+		if err != nil {
+			r.c.g.log.Debug("a resource cannot be subscribed to", "uri", uri, "error", err.Message)
+			continue
+		}
+		if agreed = append(agreed, uri); w != nil {
+			begin = append(begin, w)
+		}
+	}
+	want.URIs = agreed
+	defer r.c.g.forget(e)
+	honoured, _ := json.Marshal(want) // booleans and strings always marshal
+	if !e.send("notifications/subscriptions/acknowledged", append(append([]byte(`{"notifications":`), honoured...), '}')) {
 		return nil, &Error{Code: codeInternal, Message: "the stream is closed"}
 	}
 	if !r.c.g.hear(e) {
 		return nil, &Error{Code: codeBusy, Message: "the gateway has too many listeners"}
 	}
-	defer r.c.g.forget(e)
+	for _, begin := range begin {
+		begin()
+	}
 	<-ctx.Done()
 	b := append([]byte(`{"jsonrpc":"2.0","id":`), r.ID...)
 	b = append(append(b, `,"result":{"resultType":"complete","_meta":{"`+keySubscription+`":`...), r.ID...)

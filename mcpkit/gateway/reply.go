@@ -38,7 +38,7 @@ func (r *request) pass(raw []byte, flags int) []byte {
 	b := make([]byte, 0, 256+len(raw))
 	b = append(append(append(b, `{"jsonrpc":"2.0","id":`...), r.ID...), `,"result":{`...)
 	begun := len(b)
-	typed, ttl, scope := false, false, false
+	typed, ttl, scope, signed := false, false, false, false
 	jsonline.Members(raw, func(name, value []byte) bool {
 		switch string(name) {
 		case "resultType":
@@ -48,8 +48,10 @@ func (r *request) pass(raw []byte, flags int) []byte {
 		case "cacheScope":
 			scope = true
 		case "_meta":
-			if bytes.Contains(value, ours) {
-				value = with(value, "", nil, keyServer)
+			if signed = r.modern; signed {
+				value = with(value, keyServer, r.c.g.self)
+			} else if value = with(value, "", nil, keyServer); len(value) == len("{}") {
+				return true
 			}
 		}
 		if len(b) > begun {
@@ -66,6 +68,9 @@ func (r *request) pass(raw []byte, flags int) []byte {
 	}
 	if r.modern && !typed {
 		add(`"resultType":"complete"`)
+	}
+	if r.modern && !signed {
+		add(`"_meta":{"` + keyServer + `":` + string(r.c.g.self) + "}")
 	}
 	if r.modern && flags&cacheable != 0 && !(ttl && scope) {
 		if !ttl {

@@ -17,8 +17,8 @@ const maxLine = 16 << 20
 
 // ServeStdio serves one client over a pair of pipes, one message a line, until
 // in ends or ctx does (2025-11-25, basic/transports: stdio). Both eras may be
-// spoken on it. What is in flight when in ends is cancelled. Where ctx ends first,
-// a Read of in that does not return keeps one goroutine.
+// spoken on it. What is in flight when in ends has two seconds to be answered.
+// Where ctx ends first, a Read of in that does not return keeps one goroutine.
 func (g *Gateway) ServeStdio(ctx context.Context, v *View, in io.Reader, out io.Writer) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -56,12 +56,26 @@ func (g *Gateway) ServeStdio(ctx context.Context, v *View, in io.Reader, out io.
 			c.line(ctx, l, w, &work)
 		case err := <-failed:
 			if errors.Is(err, io.EOF) {
+				c.endListening()
+				finish(&work)
 				return nil
 			}
 			return fmt.Errorf("reading from the client: %w", err)
 		case <-ctx.Done():
 			return w.failure()
 		}
+	}
+}
+
+// finish waits for requests in flight, but not for long.
+func finish(work *sync.WaitGroup) {
+	done := make(chan struct{})
+	go func() { defer close(done); work.Wait() }() // which is waited for later, too
+	t := time.NewTimer(flushTime)
+	defer t.Stop()
+	select {
+	case <-done:
+	case <-t.C:
 	}
 }
 

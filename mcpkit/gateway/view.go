@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"context"
 	"fmt"
 	"path"
 	"strconv"
@@ -132,14 +133,16 @@ func (o *offer) page(cursor string) ([]byte, *Error) {
 }
 
 // Only is the view of one server under its own names that v allows, or nil where
-// v shows no such server that is ready. The same arguments give the same view.
-func (g *Gateway) Only(v *View, server string) *View {
+// v shows no such server that is ready; it waits for servers that are being
+// started. The same arguments give the same view.
+func (g *Gateway) Only(ctx context.Context, v *View, server string) *View {
 	g.mu.Lock()
 	only := g.only[onlyKey{v, server}]
 	g.mu.Unlock()
 	if only != nil || g.o.Servers == nil {
 		return only
 	}
+	g.await(ctx)
 	for _, s := range g.o.Servers() {
 		if server != s.Name && server != s.Alias || !v.server(s.Name, s.Alias) {
 			continue

@@ -151,3 +151,11 @@ func (h *Host) SetLogLevel(ctx context.Context, server, level string) error {
 	}
 	return nil
 }
+
+// Settled waits until everything that a server said before now has been observed,
+// or ctx is done. A server that is not ready has said it all.
+func (h *Host) Settled(ctx context.Context, server string) {
+	if s, err := h.o.Client.Ready(server); err == nil {
+		s.Settled(ctx)
+	}
+}

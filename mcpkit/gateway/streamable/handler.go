@@ -132,7 +132,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	switch server, ok := strings.CutPrefix(r.URL.Path, Path+"/"); {
 	case ok && server != "":
-		if view = h.o.Gateway.Only(view, server); view == nil {
+		if view = h.o.Gateway.Only(r.Context(), view, server); view == nil {
 			http.Error(w, "there is no server "+strconv.Quote(server), http.StatusNotFound)
 			return
 		}

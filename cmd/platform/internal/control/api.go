@@ -52,6 +52,7 @@ package control
 import (
 	"context"
 	"encoding/json"
+	"io"
 	"time"
 
 	"github.com/aurorabot-dev/platform/mcpkit/catalog"
@@ -199,6 +200,9 @@ type Backend interface {
 	// Logs gives emit the last n lines of a server's stderr, also when there are
 	// none, and if follow those that come, until ctx ends or emit returns an error.
 	Logs(ctx context.Context, server string, n int, follow bool, emit func(lines []string) error) error
+	// Gateway is how to serve one MCP client over a pair of pipes, with all
+	// servers or with the one that is named under its own names.
+	Gateway(ctx context.Context, server string) (serve func(ctx context.Context, in io.Reader, out io.Writer) error, err error)
 	Policy
 	Offers
 	Inputs

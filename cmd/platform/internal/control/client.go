@@ -168,13 +168,18 @@ func (c *Client) send(ctx context.Context, method, path string, body []byte) (*h
 	if res.StatusCode/100 == 2 {
 		return res, nil
 	}
+	return nil, failure(res)
+}
+
+// failure is what the platform answered in the place of what was asked for.
+func failure(res *http.Response) error {
 	defer res.Body.Close()
 	raw, err := io.ReadAll(io.LimitReader(res.Body, 1<<20))
 	var p Problem
 	if err != nil || json.Unmarshal(raw, &p) != nil || p.Code == "" {
-		return nil, fmt.Errorf("the platform answered %s: %s", res.Status, strings.TrimSpace(string(raw)))
+		return fmt.Errorf("the platform answered %s: %s", res.Status, strings.TrimSpace(string(raw)))
 	}
-	return nil, &fault.Error{
+	return &fault.Error{
 		Code: p.Code, Message: p.Message, Retryable: p.Retryable,
 		Outcome: fault.Outcome(p.Outcome), Candidates: p.Candidates, Data: p.Data,
 	}

@@ -72,6 +72,25 @@ func (b *backend) Status() Status {
 }
 func (b *backend) Servers() []Server { return []Server{{Name: "s", Alias: "a", Phase: "ready"}} }
 
+// Gateway answers each line with the line, in capitals.
+func (b *backend) Gateway(_ context.Context, server string) (func(context.Context, io.Reader, io.Writer) error, error) {
+	if server != "" && server != "s" {
+		return nil, fault.New(ServerNotFound, "there is no server %q", server)
+	}
+	return func(ctx context.Context, in io.Reader, out io.Writer) error {
+		r := bufio.NewReader(in)
+		for {
+			line, err := r.ReadBytes('\n')
+			if err != nil {
+				return err
+			}
+			if _, err := out.Write(bytes.ToUpper(line)); err != nil {
+				return err
+			}
+		}
+	}, nil
+}
+
 func (b *backend) Act(_ context.Context, name, action string) error {
 	if name != "s" {
 		return fault.New(ServerNotFound, "there is no server %q", name)

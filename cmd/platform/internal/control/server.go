@@ -147,6 +147,7 @@ func (a *api) routes() []route {
 		{"GET", "/v1/calls/{id}", a.callState},
 		{"DELETE", "/v1/calls/{id}", a.cancelCall},
 		{"GET", "/v1/events", a.events},
+		{"GET", "/v1/gateway", a.gateway},
 	}...)
 }
 

@@ -20,6 +20,7 @@ import (
 	"github.com/aurorabot-dev/platform/mcpkit/artifact"
 	"github.com/aurorabot-dev/platform/mcpkit/client"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
+	"github.com/aurorabot-dev/platform/mcpkit/gateway"
 	"github.com/aurorabot-dev/platform/mcpkit/host"
 	"github.com/aurorabot-dev/platform/mcpkit/manifest"
 	"github.com/aurorabot-dev/platform/mcpkit/policy"
@@ -59,9 +60,13 @@ type Platform struct {
 	kit       *serverkit.Kit
 	gate      *policy.Gate
 	host      *host.Host
+	gateway   *gateway.Gateway
 	settled   chan struct{} // closed once each server of the start is ready or has failed
 	subs      subscriptions
 	problems  []string // found at start
+
+	everything gateway.View // what this user's own programs see
+	gatewayURL string       // empty: it is not open over HTTP
 
 	mu          sync.Mutex
 	manifests   map[string]*manifest.Manifest // by package, as they run
@@ -79,6 +84,7 @@ func Run(ctx context.Context, o Options, log *slog.Logger, hooks Hooks) (err err
 		return fmt.Errorf("finding the data folder: %w", err)
 	}
 	p := &Platform{o: o, layout: Layout{o.Data}, started: time.Now(), manifests: make(map[string]*manifest.Manifest), settled: make(chan struct{})}
+	p.everything.Approve = true
 	p.redactor = redact.New(nil)
 	p.log = slog.New(p.redactor.Handler(log.Handler()))
 	down := &teardown{log: p.log}
@@ -112,7 +118,7 @@ func Run(ctx context.Context, o Options, log *slog.Logger, hooks Hooks) (err err
 	p.metrics = metrics.New(metrics.Sources{
 		Version: BuildVersion().Version, Events: p.bridge.Counts, Bus: p.busMetrics, Servers: p.serverMetrics,
 	})
-	sink := p.metrics.Watch(tee(p.bridge, hooks.Signal))
+	sink := p.metrics.Watch(tee(tee(p.bridge, hooks.Signal), p.tellGateway))
 
 	eras, err := client.OpenEras(filepath.Join(p.layout.State(), "eras.json"))
 	if err != nil {
@@ -140,6 +146,9 @@ func Run(ctx context.Context, o Options, log *slog.Logger, hooks Hooks) (err err
 		Redact: p.redactResult, Store: store, MaxPreview: o.Call.MaxPreview, MaxResult: o.Call.MaxResult,
 	})
 
+	if err := p.openGateway(ctx, down); err != nil {
+		return err
+	}
 	if err := p.openAPI(ctx, down); err != nil {
 		return err
 	}

@@ -54,6 +54,8 @@ type Options struct {
 	Tool   Tools  `yaml:"tools"`
 	Call   Calls  `yaml:"calls"`
 	API    API    `yaml:"api"`
+	// Gateway offers everything to other MCP hosts.
+	Gateway Gateway `yaml:"gateway"`
 	// Bus is what carries events to the Brain: inbox or nats.
 	Bus       string    `yaml:"bus"`
 	Inbox     Inbox     `yaml:"inbox"`
@@ -142,7 +144,7 @@ func (o *Options) ReadConfig(path string, asked bool) error {
 		o.Manifests[i] = under(dir, m)
 	}
 	o.Data = under(dir, o.Data)
-	for _, file := range []*string{&o.Policy, &o.NATS.Creds, &o.NATS.CA, &o.NATS.Cert, &o.NATS.Key} {
+	for _, file := range []*string{&o.Policy, &o.NATS.Creds, &o.NATS.CA, &o.NATS.Cert, &o.NATS.Key, &o.Gateway.Tokens} {
 		if *file != "" {
 			*file = under(dir, *file)
 		}
@@ -182,6 +184,9 @@ func (o *Options) Validate() error {
 		if err := control.CheckAddress(o.API.Listen); err != nil {
 			add("api.listen: %v", err)
 		}
+	}
+	if err := o.Gateway.check(); err != nil {
+		add("%v", err)
 	}
 	switch {
 	case o.Bus != InboxBus && o.Bus != NATSBus:
