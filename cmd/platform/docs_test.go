@@ -123,6 +123,7 @@ func TestTheSettingsInTheDocsAreTheDefaults(t *testing.T) {
 	want := daemon.Defaults()
 	want.Data = filepath.Join(filepath.Dir(file), want.Data)
 	want.Manifests, want.Events, want.NATS.URLs = []string{}, map[string]string{}, []string{}
+	want.Gateway.Hosts, want.Gateway.Origins = []string{}, []string{}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("docs/operate.md says\n%+v\nthe defaults are\n%+v", got, want)
 	}

@@ -12,12 +12,13 @@ import (
 	"github.com/aurorabot-dev/platform/mcpkit/host"
 	"github.com/aurorabot-dev/platform/mcpkit/internal/jsonline"
 	"github.com/aurorabot-dev/platform/mcpkit/policy/approval"
+	"github.com/aurorabot-dev/platform/mcpkit/signal"
 )
 
 // Entrance is what the record calls this way in.
 const Entrance = "gateway"
 
-// maxRounds bounds how often one call may ask for input.
+// maxRounds bounds how often one request may ask for input.
 const maxRounds = 10
 
 // call carries tools/call. The hot path ends with the second return.
@@ -32,34 +33,29 @@ func (r *request) call(ctx context.Context) ([]byte, *Error) {
 	if tool == nil {
 		return nil, &Error{Code: codeInvalidParams, Message: fmt.Sprintf("unknown tool: %.200q", r.p.name)}
 	}
-	c := host.Call{Name: table.ExportName(tool.ID()), Arguments: r.p.arguments, Entrance: Entrance, Far: r.far()}
+	c := host.Call{Name: table.ExportName(tool.ID()), Arguments: r.p.arguments, Entrance: Entrance, Far: r.far(), Trace: r.p.meta.trace}
 	if r.p.meta.token != nil {
 		c.Progress = r.progress
 	}
-	if err := r.resume(ctx, tool, &c); err != nil {
-		return nil, err
+	if !r.modern {
+		c.Input = r.input
+	}
+	if r.modern {
+		if err := r.resume(ctx, &c); err != nil {
+			return nil, err
+		}
 	}
 	leave := r.c.g.enter(ctx, r, tool.Source.Server)
 	defer leave()
-	for round := 0; ; round++ {
+	for {
 		res, err := r.c.g.o.Host.Call(ctx, c)
-		switch {
-		case err != nil:
-			again, reply, err := r.refused(ctx, tool, &c, err)
-			if !again {
-				return reply, err
-			}
-		case r.modern || !needsInput(res.Raw):
+		if err == nil {
 			leave()
 			return r.pass(r.rename(tool.Source.Server, res.Raw), 0), nil
-		case round == maxRounds:
-			return r.failed(fault.New(fault.InputRequired, "%s asked for input more than %d times", tool.Name, maxRounds)), nil
-		default:
-			inputs, fail := r.gather(ctx, jsonline.Get(res.Raw, "inputRequests"))
-			if fail != nil {
-				return r.failed(fail), nil
-			}
-			c.Far.InputResponses, c.Far.RequestState = inputs, jsonline.Get(res.Raw, "requestState")
+		}
+		again, reply, e := r.refused(ctx, tool, &c, err)
+		if !again {
+			return reply, e
 		}
 	}
 }
@@ -74,6 +70,35 @@ func (r *request) far() *host.Far {
 		f.InputResponses, f.RequestState = r.p.inputs, r.p.state
 	}
 	return f
+}
+
+// input puts what a server wants to know in the middle of a call to the client of
+// a session.
+func (r *request) input(ctx context.Context, in signal.Input) (host.Replies, error) {
+	replies := host.Replies{}
+	for _, q := range in.Questions {
+		method := methodElicit
+		if q.Kind == host.SamplingQuestion {
+			method = methodSampling
+		}
+		if !can(r.caps, method, q.Raw) {
+			return nil, fault.New(fault.InputRequired, "%s asks for input (%s), which this client does not offer", in.Subject, method)
+		}
+		answer, fail := r.c.ask(ctx, r.out, method, q.Raw)
+		if fail != nil {
+			return nil, fail
+		}
+		if q.Kind == host.SamplingQuestion {
+			replies[q.ID] = host.Reply{Action: host.Accept, Content: answer}
+			continue
+		}
+		action, _ := text(jsonline.Get(answer, "action"))
+		replies[q.ID] = host.Reply{Action: action}
+		if action == host.Accept && q.Kind == host.FormQuestion {
+			replies[q.ID] = host.Reply{Action: action, Content: jsonline.Get(answer, "content")}
+		}
+	}
+	return replies, nil
 }
 
 var inputRequired = []byte(`"input_required"`)
@@ -190,7 +215,7 @@ func (r *request) about() string {
 
 // resume takes up what a stateless client sends along when it repeats a call with
 // answers.
-func (r *request) resume(ctx context.Context, tool *catalog.Tool, c *host.Call) *Error {
+func (r *request) resume(ctx context.Context, c *host.Call) *Error {
 	s, mine, err := r.c.g.seal.open(r.c.view, r.about(), r.p.state)
 	if !mine || err != nil {
 		return err

@@ -11,6 +11,7 @@ import (
 
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
 	"github.com/aurorabot-dev/platform/mcpkit/internal/jsonline"
+	"github.com/aurorabot-dev/platform/mcpkit/signal"
 )
 
 // stateless is the revision from which on there are no sessions: each request
@@ -135,6 +136,7 @@ type meta struct {
 	raw, token                  []byte
 	version, info, capabilities []byte
 	level                       []byte
+	trace                       signal.Trace
 }
 
 func (p *params) read(raw []byte) (err *Error) {
@@ -207,6 +209,12 @@ func (m *meta) read(raw []byte) {
 			m.capabilities = v
 		case keyLevel:
 			m.level = v
+		case "traceparent":
+			m.trace.Parent, _ = text(v)
+		case "tracestate":
+			m.trace.State, _ = text(v)
+		case "baggage":
+			m.trace.Baggage, _ = text(v)
 		}
 		return true
 	})

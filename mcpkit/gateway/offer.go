@@ -133,7 +133,7 @@ func (r *request) read(ctx context.Context) ([]byte, *Error) {
 		return nil, err
 	}
 	return r.rounds(ctx, from.server, cacheable, func(far *host.Far) (json.RawMessage, error) {
-		res, err := r.c.g.o.Host.ReadResource(ctx, host.Read{Server: from.server, URI: from.name, Entrance: Entrance, Far: far})
+		res, err := r.c.g.o.Host.ReadResource(ctx, host.Read{Server: from.server, URI: from.name, Entrance: Entrance, Far: far, Trace: r.p.meta.trace})
 		if err != nil {
 			return nil, err
 		}
@@ -152,7 +152,7 @@ func (r *request) get(ctx context.Context) ([]byte, *Error) {
 		return nil, &Error{Code: codeInvalidParams, Message: "the arguments of a prompt are strings"}
 	}
 	return r.rounds(ctx, from.server, 0, func(far *host.Far) (json.RawMessage, error) {
-		p, err := r.c.g.o.Host.GetPrompt(ctx, host.Expand{Server: from.server, Prompt: from.name, Arguments: args, Entrance: Entrance, Far: far})
+		p, err := r.c.g.o.Host.GetPrompt(ctx, host.Expand{Server: from.server, Prompt: from.name, Arguments: args, Entrance: Entrance, Far: far, Trace: r.p.meta.trace})
 		if err != nil {
 			return nil, err
 		}
