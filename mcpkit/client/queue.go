@@ -25,8 +25,8 @@ type queue struct {
 	shut    bool      // nothing more comes
 	rushed  bool      // nobody waits for room any more
 	lost    int64
-	added   int64 // signals so far,
-	handed  int64 // and how many of them the taker is done with
+	added   int64         // signals so far,
+	handed  int64         // and how many of them the taker is done with
 	drained chan struct{} // closed by the taker when there is nothing more
 }
 
