@@ -17,6 +17,7 @@ import (
 
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
 	"github.com/aurorabot-dev/platform/mcpkit/host"
+	"github.com/aurorabot-dev/platform/mcpkit/manifest/strict"
 	"github.com/aurorabot-dev/platform/mcpkit/signal"
 )
 
@@ -61,8 +62,8 @@ func TestARequestIsReadStrictly(t *testing.T) {
 			t.Errorf("%.80s: got %+v", in, req)
 		}
 	}
-	req, err := parse([]byte(`{"name":"s.t","arguments":{"n":12345678901234567890},"timeout_ms":5,"wait":true,"approval":"A","idempotency_key":"k","provenance":["a","b"]}`))
-	if err != nil {
+	req := new(Request)
+	if err := strict.Object([]byte(`{"name":"s.t","arguments":{"n":12345678901234567890},"timeout_ms":5,"wait":true,"approval":"A","idempotency_key":"k","provenance":["a","b"]}`), req); err != nil {
 		t.Fatal(err)
 	}
 	c := req.call("id")
@@ -76,7 +77,8 @@ func FuzzARequestIsReadOrRefused(f *testing.F) {
 	f.Add([]byte(`{"name":"s.t","arguments":{},"wait":true}`))
 	f.Add([]byte("{\"name\":\n1e9,\"x\":[}"))
 	f.Fuzz(func(t *testing.T, in []byte) {
-		req, err := parse(in)
+		req := new(Request)
+		err := strict.Object(in, req)
 		if err == nil && len(req.Arguments) > 0 && !bytes.Contains(in, req.Arguments) {
 			t.Errorf("the arguments %q are not those of %q", req.Arguments, in)
 		}

@@ -231,13 +231,13 @@ func (t *Table) Resolve(name string) (*Tool, error) {
 	if found := t.bare[name]; len(found) > 0 {
 		return nil, t.ambiguous(name, found)
 	}
-	e := fault.New(fault.ToolNotFound, "there is no tool %q", name)
+	e := fault.New(fault.ToolNotFound, "there is no tool %.200q", name)
 	e.Candidates = t.near(name)
 	return nil, e
 }
 
 func (t *Table) ambiguous(name string, found []*Tool) error {
-	e := fault.New(fault.AmbiguousCall, "%q does not say which server is meant; use a full name", name)
+	e := fault.New(fault.AmbiguousCall, "%.200q does not say which server is meant; use a full name", name)
 	for _, tool := range found {
 		e.Candidates = append(e.Candidates, t.names[tool.ID()])
 	}

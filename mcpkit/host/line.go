@@ -52,7 +52,7 @@ func (h *Host) begin(ctx context.Context, c Call) *line {
 		l.id = ulid.Make().String()
 	}
 	l.call.Trace = known(c.Trace)
-	l.step = signal.Step{CallID: l.id, Tool: c.Name, Entrance: c.Entrance}
+	l.step = signal.Step{CallID: l.id, Tool: c.Name[:cut(c.Name, maxSummary)], Entrance: c.Entrance}
 	return l
 }
 

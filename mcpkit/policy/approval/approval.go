@@ -52,6 +52,9 @@ const (
 	Revoked  State = "revoked"
 )
 
+// States are all of them.
+var States = []State{Pending, Approved, Used, Denied, Expired, Revoked}
+
 // Scope is what an approval is good for.
 type Scope string
 

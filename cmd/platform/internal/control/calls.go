@@ -40,13 +40,18 @@ var (
 	entranceForm = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,31}$`)
 )
 
-const maxTimeout = 24 * time.Hour
+const (
+	maxTimeout = 24 * time.Hour
+	maxName    = 1024 // bytes of a tool's name, in any form
+)
 
 // check says what is wrong with a request for a call, and completes it.
 func (r *CallRequest) check() error {
 	switch {
 	case r.Name == "":
 		return bad("name, the tool to call, is missing")
+	case len(r.Name) > maxName:
+		return bad("name has at most %d bytes", maxName)
 	case r.ID != "" && !idForm.MatchString(r.ID):
 		return bad("id has 1 to 128 of A-Z a-z 0-9 . _ ~ : - and begins with no dot")
 	case r.Entrance != "" && !entranceForm.MatchString(r.Entrance):

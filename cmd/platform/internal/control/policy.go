@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"slices"
 
 	"github.com/aurorabot-dev/platform/mcpkit/policy"
 	"github.com/aurorabot-dev/platform/mcpkit/policy/approval"
@@ -49,6 +50,10 @@ func (a *api) policyRoutes() []route {
 		{"GET", "/v1/approvals", func(w http.ResponseWriter, r *http.Request) {
 			var states []approval.State
 			for _, s := range r.URL.Query()["state"] {
+				if !slices.Contains(approval.States, approval.State(s)) {
+					fail(w, bad("there is no state %.40q of an approval", s))
+					return
+				}
 				states = append(states, approval.State(s))
 			}
 			list, err := a.b.Approvals(r.Context(), states...)
@@ -89,7 +94,12 @@ func (a *api) policyRoutes() []route {
 			respond(w, v, err)
 		}},
 		{"GET", "/v1/policy/explain", func(w http.ResponseWriter, r *http.Request) {
-			v, err := a.b.Explain(r.URL.Query().Get("tool"))
+			tool := r.URL.Query().Get("tool")
+			if tool == "" {
+				fail(w, bad("tool, whose calls to explain, is missing"))
+				return
+			}
+			v, err := a.b.Explain(tool)
 			respond(w, v, err)
 		}},
 		{"GET", "/v1/catalog/review", func(w http.ResponseWriter, r *http.Request) {

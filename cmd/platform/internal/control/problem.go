@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
+	"github.com/aurorabot-dev/platform/mcpkit/manifest/strict"
 	"github.com/aurorabot-dev/platform/mcpkit/policy/review"
 )
 
@@ -116,7 +117,7 @@ func replyStatus(w http.ResponseWriter, status int, v any) {
 	w.Write(body.Bytes())
 }
 
-// decode reads a request's body, one JSON value without unknown members.
+// decode reads a request's body, one JSON object without unknown or repeated members.
 func (a *api) decode(w http.ResponseWriter, r *http.Request, into any) error {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, a.limits.body))
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
@@ -129,13 +130,8 @@ func (a *api) decode(w http.ResponseWriter, r *http.Request, into any) error {
 		return bad("the request's body did not come whole: %v", err)
 	}
 	http.NewResponseController(w).SetReadDeadline(time.Time{}) // from here on a read only tells that the client left
-	dec := json.NewDecoder(bytes.NewReader(body))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(into); err != nil {
+	if err := strict.Object(body, into); err != nil {
 		return bad("the request's body cannot be read: %v", err)
-	}
-	if _, err := dec.Token(); err != io.EOF {
-		return bad("the request's body goes on after its JSON value")
 	}
 	return nil
 }

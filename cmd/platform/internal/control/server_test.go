@@ -35,6 +35,14 @@ func TestEveryOtherAnswerIsAsDescribed(t *testing.T) {
 	s.refused(400, UnknownProfile, "GET", "/v1/tools?format=openai&profile=none", "")
 	s.refused(404, ServerNotFound, "POST", "/v1/servers/nobody/stop", "")
 	s.refused(404, NotFound, "POST", "/v1/servers/s/dance", "")
+	for _, body := range []string{
+		`{"name":"s.echo","name":"s.other"}`, `{"Name":"s.echo"}`, `[]`, `null`, ``, `{"name":7}`, `{"name":"s.echo"}{}`,
+		`{"name":"` + strings.Repeat("n", 2000) + `"}`, `{"name":"s.echo","timeout_ms":1e30}`, `{"name":"s.echo","arguments":` + strings.Repeat("[", 20_000),
+	} {
+		s.refused(400, InvalidRequest, "POST", "/v1/calls", body)
+	}
+	s.refused(400, InvalidRequest, "GET", "/v1/approvals?state=open", "")
+	s.refused(400, InvalidRequest, "GET", "/v1/policy/explain", "")
 	s.refused(404, ApprovalNotFound, "GET", "/v1/approvals/x", "")
 	s.refused(409, ApprovalDecided, "POST", "/v1/approvals/x/approve", "{}")
 	s.refused(409, ApprovalDecided, "POST", "/v1/approvals/x/deny", "{}")
