@@ -38,6 +38,7 @@ import (
 	"github.com/aurorabot-dev/platform/bridge/journal"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
 	"github.com/aurorabot-dev/platform/mcpkit/host"
+	"github.com/aurorabot-dev/platform/mcpkit/manifest/strict"
 	"github.com/aurorabot-dev/platform/mcpkit/redact"
 	"github.com/aurorabot-dev/platform/mcpkit/signal"
 )
@@ -202,6 +203,8 @@ func (x *Outbox) take(ctx context.Context, name, id string) {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return // done between the scan's listing and now, or taken back
+	case errors.Is(err, strict.ErrShort) && x.young(name):
+		return // written under its last name; the next look may find it whole
 	case err != nil:
 		x.refuse(Pending, name, err.Error())
 		return
@@ -228,6 +231,12 @@ func (x *Outbox) take(ctx context.Context, name, id string) {
 		return
 	}
 	x.carry(ctx, name, id, req)
+}
+
+// young reports whether a request was written to just now.
+func (x *Outbox) young(name string) bool {
+	info, err := os.Lstat(x.path(Pending, name))
+	return err == nil && time.Since(info.ModTime()) < rescan
 }
 
 // carry makes the call of a request that is claimed, and finishes it.

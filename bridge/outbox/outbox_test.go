@@ -42,7 +42,7 @@ func TestARequestIsReadStrictly(t *testing.T) {
 		"{\n\n\"name\":\"s.t\",}":                    "line 3: ",
 		`[1]`:                                        "not one JSON object",
 		`null`:                                       "not one JSON object",
-		``:                                           "it is empty",
+		``:                                           "line 1: it ends in the middle",
 		`{"arguments":{}}`:                           `"name" is missing`,
 		`{"name":"s.t","id":"other"}`:                `the file's name says "x"`,
 		"{\"name\":\"s.t\",\"\\u001b[2J\\u202e\":1}": `unknown member "\x1b[2J\u202e"`,
@@ -223,6 +223,38 @@ func TestWhatIsNoFileIsRefusedAndTouchesNothing(t *testing.T) {
 	if len(b.seen) != 6 {
 		t.Errorf("%d refusals were announced: %q", len(b.seen), b.seen)
 	}
+}
+
+// The rule is to rename it; but a shell's redirection does not.
+func TestARequestThatIsWrittenUnderItsLastNameIsReadWhenItIsWhole(t *testing.T) {
+	b := open(t, func(context.Context, host.Call) error { return nil })
+	f, err := os.Create(b.path(Pending, "call_slow.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	write := func(text string) {
+		later := time.Now().Add(time.Hour) // however slow this machine is
+		if _, err := f.WriteString(text); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chtimes(f.Name(), later, later); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("")
+	b.put("call_quick.json", `{"name":"s.t"}`)
+	b.until("a look at both", func() bool { return b.there(Done, "call_quick.json") })
+	write(`{"name":`)
+	b.put("call_next.json", `{"name":"s.t"}`)
+	b.until("another look", func() bool { return b.there(Done, "call_next.json") })
+	write(`"s.t"}`)
+	b.until("the answer", func() bool { return b.there(Done, "call_slow.json") })
+
+	if err := os.WriteFile(b.path(Pending, "call_half.json"), []byte(`{"name":`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	b.until("the refusal of what does not go on", func() bool { return b.there(Failed, "call_half.json") })
 }
 
 func TestRequestsThatWaitForAPersonAreInNobodysWay(t *testing.T) {

@@ -13,6 +13,10 @@ import (
 	"github.com/aurorabot-dev/platform/mcpkit/redact"
 )
 
+// ErrShort is wrapped where a value ends in the middle, or has not begun: the rest
+// may be yet to come.
+var ErrShort = errors.New("it ends in the middle")
+
 // Object reads data, one JSON object, into the struct that into points to. A member
 // that the struct has not, in exactly its spelling, or that is there twice, is an
 // error: its meaning might be missed. Errors name the line and what was probably
@@ -20,20 +24,20 @@ import (
 func Object(data []byte, into any) error {
 	members, known := membersOf(reflect.ValueOf(into).Elem())
 	dec := json.NewDecoder(bytes.NewReader(data))
-	lineAt := func(offset int64) int { return 1 + bytes.Count(data[:min(max(offset, 0), int64(len(data)))], []byte("\n")) }
+	lineAt := func(offset int64) int {
+		return 1 + bytes.Count(data[:min(max(offset, 0), int64(len(data)))], []byte("\n"))
+	}
 	line := func() int { return lineAt(dec.InputOffset()) }
 	broken := func(err error) error {
 		if s, ok := errors.AsType[*json.SyntaxError](err); ok {
 			return fmt.Errorf("line %d: %w", lineAt(s.Offset), err)
 		}
 		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-			return fmt.Errorf("line %d: it ends in the middle", lineAt(int64(len(data))))
+			return fmt.Errorf("line %d: %w", lineAt(int64(len(data))), ErrShort)
 		}
 		return fmt.Errorf("line %d: %w", line(), err)
 	}
 	switch first, err := dec.Token(); {
-	case errors.Is(err, io.EOF):
-		return errors.New("it is empty")
 	case err != nil:
 		return broken(err)
 	case first != json.Delim('{'):
