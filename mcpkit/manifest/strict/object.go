@@ -9,8 +9,6 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-
-	"github.com/aurorabot-dev/platform/mcpkit/redact"
 )
 
 // ErrShort is wrapped where a value ends in the middle, or has not begun: the rest
@@ -56,7 +54,7 @@ func Object(data []byte, into any) error {
 			if near := Nearest(key, known); near != "" {
 				hint = fmt.Sprintf("did you mean %q?", near)
 			}
-			return fmt.Errorf("line %d: unknown member \"%.60s\"; %s", at, redact.Show(key), hint)
+			return fmt.Errorf("line %d: unknown member %.60q; %s", at, key, hint)
 		}
 		if seen[key] {
 			return fmt.Errorf("line %d: a second %q", at, key)
