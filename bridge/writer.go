@@ -7,7 +7,7 @@ import (
 )
 
 // keepBuffer bounds in bytes what a writer keeps for its next batch.
-const keepBuffer = 64 << 10
+const keepBuffer = 128 << 10
 
 // writer makes the envelopes of one batch after another, all in the same memory:
 // to collect the garbage of a call would cost more than to write its record. It

@@ -30,6 +30,7 @@ type line struct {
 	call  Call
 	tool  *catalog.Tool
 	start time.Time
+	now   time.Time     // of the next step; see look
 	waits atomic.Int64  // for people, nanoseconds
 	step  signal.Step   // what every step repeats
 	steps []signal.Step // what is left of room
@@ -46,10 +47,11 @@ type line struct {
 const usual = 4
 
 func (h *Host) begin(ctx context.Context, c Call) *line {
-	l := &line{h: h, ctx: ctx, id: c.ID, call: c, start: time.Now()}
+	now := time.Now()
+	l := &line{h: h, ctx: ctx, id: c.ID, call: c, start: now, now: now}
 	l.steps = l.room[:]
 	if l.id == "" {
-		l.id = ulid.Make().String()
+		l.id = ulid.MustNew(ulid.Timestamp(now), ulid.DefaultEntropy()).String()
 	}
 	l.call.Trace = known(c.Trace)
 	l.step = signal.Step{CallID: l.id, Tool: c.Name[:cut(c.Name, maxSummary)], Entrance: c.Entrance}
@@ -61,8 +63,15 @@ func (l *line) resolved(tool *catalog.Tool) {
 	l.step.Tool, l.step.Server = tool.Name, tool.Source.Server
 }
 
-// lasted is how long the call has taken, without the person's time.
-func (l *line) lasted() time.Duration { return time.Since(l.start) - l.waited() }
+// look looks at the clock, for the steps to come: where two follow one another at
+// once it is not asked twice.
+func (l *line) look() { l.now = time.Now() }
+
+// lasted is how long the call has taken until now, without the person's time.
+func (l *line) lasted() time.Duration {
+	l.look()
+	return l.now.Sub(l.start) - l.waited()
+}
 
 // waited is how long people took.
 func (l *line) waited() time.Duration { return time.Duration(l.waits.Load()) }
@@ -75,7 +84,7 @@ func (l *line) emit(kind signal.Kind, summary string, fill func(*signal.Step)) {
 		step = l.next()
 		fill(step)
 	}
-	s := signal.Signal{Kind: kind, Server: l.step.Server, Time: time.Now(), CallID: l.id, Summary: summary, Trace: l.call.Trace, Data: step}
+	s := signal.Signal{Kind: kind, Server: l.step.Server, Time: l.now, CallID: l.id, Summary: summary, Trace: l.call.Trace, Data: step}
 	if a := l.call.Answer; a != nil && last(kind) {
 		if err := l.settle(); err != nil {
 			l.h.o.Logger.Error("a call ends that was not settled", "call", l.id, "error", err)
@@ -182,6 +191,7 @@ func (l *line) failure(f *fault.Error) func(*signal.Step) {
 }
 
 func (l *line) started() {
+	l.look()
 	l.emit(signal.CallStarted, "call to "+l.step.Tool, nil)
 	l.emit(signal.ToolStarted, l.step.Tool+" started", nil)
 }

@@ -45,6 +45,7 @@ func (l *line) permit(g Gate, args json.RawMessage) (run, error) {
 	l.asked(v, args)
 	if err == nil && v.Action == rules.Ask {
 		v, err = l.await(g, r, v)
+		l.look()
 	}
 	l.decided(v)
 	if err != nil {
@@ -81,6 +82,7 @@ func (l *line) suspended(err error) bool {
 }
 
 func (l *line) asked(v policy.Verdict, args json.RawMessage) {
+	l.look()
 	l.emit(signal.PermissionRequested, l.step.Tool+": "+question(v), func(s *signal.Step) {
 		s.Decision, s.Reason, s.Approval, s.Arguments = string(v.Action), v.Reason, v.Approval, args
 	})
