@@ -74,7 +74,7 @@ Start it with "platform run"; the other verbs talk to the running platform.`,
 	root.AddCommand(
 		c.runCommand(), c.checkCommand(), c.serversCommand(), c.toolsCommand(), c.callCommand(),
 		c.askCommand(), c.gatewayCommand(),
-		c.inboxCommand(), c.approvalsCommand(), c.policyCommand(), c.catalogCommand(), c.logsCommand(),
+		c.inboxCommand(), c.approvalsCommand(), c.policyCommand(), c.catalogCommand(), c.authCommand(), c.logsCommand(),
 		c.importCommand(), c.metricsCommand(), c.schemaCommand(), c.versionCommand(),
 	)
 	return root

@@ -141,6 +141,7 @@ type Client struct {
 	stamp   string
 	checked time.Time
 	unsaved *tokens.Record // issued, and not on disk
+	told    string         // the stamp when a person was last said to be needed
 	renewed string         // the access token that came of a refusal
 	asked   []string       // scopes that a step-up has asked for
 }
@@ -287,25 +288,40 @@ func (c *Client) lock(ctx context.Context) (unlock func(), err error) {
 // waitPoll is how often Wait looks for a login.
 const waitPoll = time.Second
 
-// Wait returns nil as soon as there is something to authorize with, which another
-// process may have stored, or else the end of ctx.
+// Wait returns nil as soon as a person has helped, see Helped, or else the end of
+// ctx.
 func (c *Client) Wait(ctx context.Context) error {
-	if c.cfg.Type == None || c.cfg.Type == Bearer { // only a new configuration helps, and that is another Client
-		<-ctx.Done()
-		return ctx.Err()
-	}
 	tick := time.NewTicker(waitPoll)
 	defer tick.Stop()
-	for {
-		if r, err := c.current(true); err == nil && usable(r, time.Now()) {
-			return nil
-		}
+	for !c.Helped() {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 	}
+	return nil
+}
+
+// Helped reports whether there is something to authorize with that was not there
+// when a [*NeededError] was last returned; another process may have stored it. A
+// configured token only changes with the configuration, that is with the Client.
+func (c *Client) Helped() bool {
+	if c.cfg.Type == None || c.cfg.Type == Bearer {
+		return false
+	}
+	r, err := c.current(true)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return err == nil && usable(r, time.Now()) && c.stamp != c.told
+}
+
+// help notes that a person is needed, as things are now, and returns n.
+func (c *Client) help(n *NeededError) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.told = c.stamp
+	return n
 }
 
 // usable reports whether r leads to a token without a person.

@@ -36,8 +36,8 @@ func (c *Client) Authorize(ctx context.Context, r *http.Request) error {
 	c.mu.Unlock()
 	if unsaved || rec != nil && !rec.Fresh(time.Now()) && c.renewable(rec) {
 		next, err := c.renew(ctx, "")
-		if _, needed := errors.AsType[*NeededError](err); needed {
-			return err
+		if n, needed := errors.AsType[*NeededError](err); needed {
+			return c.help(n)
 		}
 		if err != nil && (unsaved || !time.Now().Before(rec.Expiry)) {
 			return unavailable(err)
@@ -98,7 +98,7 @@ func (c *Client) Challenge(ctx context.Context, res *http.Response) (retry bool,
 		return true, nil
 	}
 	if n, ok := errors.AsType[*NeededError](err); ok {
-		return false, n
+		return false, c.help(n)
 	}
 	return false, unavailable(err)
 }

@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/oauth2"
@@ -32,7 +33,15 @@ type Login struct {
 	prior    *tokens.Record
 	state    string
 	verifier string
+	used     atomic.Bool // an answer was believed to be its own
 }
+
+// ErrOtherLogin says that an answer does not belong to the login it was given to:
+// whoever sent it, the login goes on.
+var ErrOtherLogin = errors.New("the answer belongs to another login (its state differs), or the login is over")
+
+// ErrNotWhole says that a code alone is not enough.
+var ErrNotWhole = errors.New("the issuer marks its answers: the whole address that the browser ended at is needed, not the code alone")
 
 // RedirectPort is the port that a client was registered with before, which spares
 // a new registration, or 0.
@@ -138,7 +147,10 @@ func ParseAnswer(text string) (url.Values, error) {
 func (l *Login) Finish(ctx context.Context, answer url.Values) error {
 	l.c.opts.Secret(answer.Get("code"))
 	if subtle.ConstantTimeCompare([]byte(answer.Get("state")), []byte(l.state)) != 1 {
-		return errors.New("the answer belongs to another login (its state differs)")
+		return ErrOtherLogin
+	}
+	if l.used.Swap(true) { // a code is good once, and using it twice ends what came of it
+		return ErrOtherLogin
 	}
 	// RFC 9207 section 2.4: compared as it is, before anything else is believed.
 	iss, named := answer.Get("iss"), answer.Has("iss")
@@ -163,7 +175,10 @@ func (l *Login) Finish(ctx context.Context, answer url.Values) error {
 func (l *Login) FinishCode(ctx context.Context, code string) error {
 	l.c.opts.Secret(code)
 	if l.found.Meta.AuthorizationResponseIssParameterSupported {
-		return fmt.Errorf("%s marks its answers: the whole address that the browser ended at is needed, not the code alone", l.Issuer)
+		return ErrNotWhole
+	}
+	if l.used.Swap(true) {
+		return ErrOtherLogin
 	}
 	return l.exchange(ctx, code)
 }

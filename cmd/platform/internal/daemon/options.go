@@ -56,6 +56,7 @@ type Options struct {
 	API    API    `yaml:"api"`
 	// Gateway offers everything to other MCP hosts.
 	Gateway Gateway `yaml:"gateway"`
+	Auth    Auth    `yaml:"auth"`
 	// Bus is what carries events to the Brain: inbox or nats.
 	Bus       string    `yaml:"bus"`
 	Inbox     Inbox     `yaml:"inbox"`
@@ -144,7 +145,7 @@ func (o *Options) ReadConfig(path string, asked bool) error {
 		o.Manifests[i] = under(dir, m)
 	}
 	o.Data = under(dir, o.Data)
-	for _, file := range []*string{&o.Policy, &o.NATS.Creds, &o.NATS.CA, &o.NATS.Cert, &o.NATS.Key, &o.Gateway.Tokens} {
+	for _, file := range []*string{&o.Policy, &o.Auth.KeyFile, &o.NATS.Creds, &o.NATS.CA, &o.NATS.Cert, &o.NATS.Key, &o.Gateway.Tokens} {
 		if *file != "" {
 			*file = under(dir, *file)
 		}

@@ -1,0 +1,147 @@
+package daemon
+
+import (
+	"cmp"
+	"crypto"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/aurorabot-dev/platform/cmd/platform/internal/control"
+	"github.com/aurorabot-dev/platform/mcpkit/auth"
+	"github.com/aurorabot-dev/platform/mcpkit/auth/tokens"
+	"github.com/aurorabot-dev/platform/mcpkit/fault"
+	"github.com/aurorabot-dev/platform/mcpkit/manifest"
+)
+
+// Auth says how the platform authorizes itself towards remote servers.
+type Auth struct {
+	// KeyFile is a file whose content seals the tokens that are stored; at least
+	// tokens.MinKey bytes, for its owner alone. The environment's AURORA_AUTH_KEY
+	// does the same. Empty means that they are not sealed.
+	KeyFile string `yaml:"key_file"`
+	// ClientMetadataURL is the client id metadata document for servers whose
+	// manifest names none.
+	ClientMetadataURL string `yaml:"client_metadata_url"`
+}
+
+// authKey is the variable that may hold what seals tokens.
+const authKey = "AURORA_AUTH_KEY"
+
+// openTokens opens the store for tokens below the data folder.
+func (o *Options) openTokens() (*tokens.Store, error) {
+	var key []byte
+	switch env := os.Getenv(authKey); {
+	case o.Auth.KeyFile != "":
+		info, err := os.Stat(o.Auth.KeyFile)
+		if err != nil {
+			return nil, fmt.Errorf("auth.key_file: %w", err)
+		}
+		if mode := info.Mode().Perm(); mode&0o077 != 0 {
+			return nil, fmt.Errorf("auth.key_file: %s has mode %04o: others can read it (chmod 600 %[1]s)", o.Auth.KeyFile, mode)
+		}
+		if key, err = os.ReadFile(o.Auth.KeyFile); err != nil {
+			return nil, fmt.Errorf("auth.key_file: %w", err)
+		}
+	case env != "":
+		key = []byte(env)
+	}
+	return tokens.Open(Layout{o.Data}.Auth(), key)
+}
+
+// authConfig is how a manifest's server is authorized towards.
+func (o *Options) authConfig(m *manifest.Manifest) (auth.Config, error) {
+	a := m.MCP.Auth
+	c := auth.Config{
+		Server: m.Package, URL: m.MCP.URL, Type: m.AuthType(), Token: a.Token,
+		ClientID: a.ClientID, ClientSecret: a.ClientSecret, Method: a.ClientAuth,
+		ClientMetadataURL: cmp.Or(a.ClientMetadataURL, o.Auth.ClientMetadataURL),
+		Issuer:            a.Issuer, Scopes: a.Scopes, Audience: a.Audience,
+	}
+	if a.ClientKeyFile != "" {
+		key, err := readKey(m, a.ClientKeyFile)
+		if err != nil {
+			return c, fmt.Errorf("server %s: mcp.auth.client_key_file: %w", m.Package, err)
+		}
+		c.Key = key
+	}
+	return c, nil
+}
+
+func readKey(m *manifest.Manifest, file string) (crypto.Signer, error) {
+	if !filepath.IsAbs(file) {
+		file = filepath.Join(m.Dir, file)
+	}
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	return auth.ParseKey(raw)
+}
+
+// Logins gives the verbs what they need to log in to servers, whether or not a
+// platform runs.
+type Logins struct {
+	o         Options
+	manifests []*manifest.Manifest
+	faults    error
+	store     *tokens.Store
+	log       *slog.Logger
+	secret    func(...string)
+}
+
+// OpenLogins reads the manifests and opens the token store. Log and secret are as
+// in auth.Options.
+func OpenLogins(o Options, log *slog.Logger, secret func(values ...string)) (*Logins, error) {
+	var err error
+	if o.Data, err = filepath.Abs(o.Data); err != nil {
+		return nil, fmt.Errorf("finding the data folder: %w", err)
+	}
+	store, err := o.openTokens()
+	if err != nil {
+		return nil, err
+	}
+	l := &Logins{o: o, store: store, log: log, secret: secret}
+	l.manifests, l.faults = manifest.Load(o.sources())
+	return l, nil
+}
+
+// Remote are the names of the servers over HTTP, sorted.
+func (l *Logins) Remote() []string {
+	var names []string
+	for _, m := range l.manifests {
+		if m.MCP.Transport == manifest.HTTP {
+			names = append(names, m.Package)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Client is the authorization of one server, by its name or alias, and its
+// manifest.
+func (l *Logins) Client(server string) (*auth.Client, *manifest.Manifest, error) {
+	i := slices.IndexFunc(l.manifests, func(m *manifest.Manifest) bool { return m.Package == server })
+	if i < 0 {
+		i = slices.IndexFunc(l.manifests, func(m *manifest.Manifest) bool { return m.Alias != "" && m.Alias == server })
+	}
+	if i < 0 {
+		f := fault.New(control.ServerNotFound, "there is no server %q", server)
+		f.Candidates = l.Remote()
+		return nil, nil, errors.Join(f, l.faults)
+	}
+	m := l.manifests[i]
+	if m.MCP.Transport != manifest.HTTP {
+		return nil, nil, fault.New(control.InvalidRequest, "server %s is run by the platform itself: nobody logs in to it", m.Package)
+	}
+	cfg, err := l.o.authConfig(m)
+	if err != nil {
+		return nil, nil, err
+	}
+	c, err := auth.New(cfg, auth.Options{Store: l.store, Logger: l.log, Secret: l.secret, Proxy: http.ProxyFromEnvironment})
+	return c, m, err
+}
