@@ -21,7 +21,6 @@ import (
 	"github.com/aurorabot-dev/platform/mcpkit/auth"
 	"github.com/aurorabot-dev/platform/mcpkit/auth/authtest"
 	"github.com/aurorabot-dev/platform/mcpkit/auth/tokens"
-	"github.com/aurorabot-dev/platform/mcpkit/fault"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -550,12 +549,21 @@ func TestAConfiguredTokenIsSentAndItsRefusalIsForAPerson(t *testing.T) {
 	}
 }
 
-func TestAnAnswerOf403ToSomebodyKnownIsADenial(t *testing.T) {
+func TestARefusalThatNoTokenChangesIsLeftAsItIs(t *testing.T) {
 	r := newRig(t)
-	c := r.client()
-	req, _ := http.NewRequest(http.MethodGet, r.srv.URL, nil)
-	retry, err := c.Challenge(t.Context(), &http.Response{StatusCode: 403, Header: http.Header{}, Request: req})
-	if f, ok := errors.AsType[*fault.Error](err); retry || !ok || f.Code != fault.Denied || f.Retryable {
-		t.Errorf("the answer is %v, %v", retry, err)
+	oauth := r.client()
+	r.cfg.Type = auth.None
+	none := r.client()
+	for _, tc := range []struct {
+		c      *auth.Client
+		status int
+	}{{oauth, 403}, {none, 401}, {none, 403}} {
+		req, err := http.NewRequest(http.MethodGet, r.srv.URL, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if retry, err := tc.c.Challenge(t.Context(), &http.Response{StatusCode: tc.status, Header: http.Header{}, Request: req}); retry || err != nil {
+			t.Errorf("%d: %v, %v", tc.status, retry, err)
+		}
 	}
 }

@@ -76,19 +76,18 @@ func (c *Client) renewable(rec *tokens.Record) bool {
 
 // Challenge takes an answer of 401 or 403 and reports whether the request, which
 // had no effect, should be authorized and sent again. It gives up after what it
-// has newly got was refused as well.
+// has newly got was refused as well. Without an error the answer says it all: it
+// is a refusal that no token changes.
 func (c *Client) Challenge(ctx context.Context, res *http.Response) (retry bool, err error) {
 	ch := discovery.ParseChallenge(res.Header)
 	sent := bearerOf(res.Request)
 	switch {
 	case !c.ours(res.Request.URL):
 		return false, c.needed(false, "its requests lead to another server, which gets no token of this one")
-	case res.StatusCode == http.StatusForbidden && ch.Error != "insufficient_scope":
-		return false, fault.New(fault.Denied, "server %s refuses the request (403) to whom it knows", c.cfg.Server)
+	case c.cfg.Type == None, res.StatusCode == http.StatusForbidden && ch.Error != "insufficient_scope":
+		return false, nil // the answer says all there is to say
 	case c.cfg.Type == Bearer:
 		return false, c.needed(false, "it does not accept the configured token")
-	case c.cfg.Type == None:
-		return false, c.needed(false, "it does not accept the request as the manifest has it")
 	case res.StatusCode == http.StatusForbidden:
 		err = c.stepUp(ctx, sent, ch)
 	default:

@@ -138,7 +138,12 @@ func checkLive(ctx context.Context, o Options, found []*manifest.Manifest, out *
 		return fmt.Errorf("making a folder for the check: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(scratch)) }()
-	p := &Platform{o: o, log: log, layout: Layout{scratch}, manifests: make(map[string]*manifest.Manifest)}
+	p := &Platform{o: o, layout: Layout{scratch}, manifests: make(map[string]*manifest.Manifest), redactor: redact.New(nil)}
+	log = slog.New(p.redactor.Handler(log.Handler()))
+	p.log = log
+	if err := p.openAuthority(); err != nil { // the tokens are those of the platform itself
+		return err
+	}
 	if p.manager, err = client.New(client.Options{Logger: log, Name: "aurora-platform", Version: version}); err != nil {
 		return err
 	}

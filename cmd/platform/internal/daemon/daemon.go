@@ -50,6 +50,7 @@ type Platform struct {
 	started time.Time
 
 	redactor  *redact.Redactor
+	secrets   secrets
 	artifacts *artifact.Store
 	bus       eventBus
 	busErr    func() error // why events do not get through, or nil
@@ -58,6 +59,7 @@ type Platform struct {
 	bridge    *bridge.Bridge
 	manager   *client.Manager
 	kit       *serverkit.Kit
+	authority *authority
 	gate      *policy.Gate
 	host      *host.Host
 	gateway   *gateway.Gateway
@@ -131,6 +133,9 @@ func Run(ctx context.Context, o Options, log *slog.Logger, hooks Hooks) (err err
 		return err
 	}
 	down.add("sessions", p.manager.Close)
+	if err := p.openAuthority(); err != nil {
+		return err
+	}
 	if p.kit, err = serverkit.New(serverkit.Options{
 		Attach: p.attach, Sink: sink, Logger: p.log, LogDir: p.layout.Logs(),
 		Redact: p.redactText, AdoptOrphans: true, SpawnsPerMinute: o.SpawnsPerMinute,
@@ -153,6 +158,7 @@ func Run(ctx context.Context, o Options, log *slog.Logger, hooks Hooks) (err err
 		return err
 	}
 	p.retain(ctx, down)
+	p.watchLogins(ctx, down)
 	p.watch(ctx, hooks.Reload, down)
 	p.Reload()
 	if err := p.openOutbox(ctx, sink, down); err != nil {
@@ -271,6 +277,7 @@ func (p *Platform) attach(ctx context.Context, in serverkit.Instance, pipes serv
 	}
 	s, err := p.manager.Connect(ctx, c)
 	if err != nil {
+		p.authority.refused(in.Name, err)
 		if errors.Is(err, client.ErrProbeKilled) {
 			return nil, fmt.Errorf("%w: %w", serverkit.ErrRespawn, err)
 		}

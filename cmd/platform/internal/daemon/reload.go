@@ -66,7 +66,7 @@ func (p *Platform) Reload() {
 		}
 		specs, secrets = append(specs, spec), append(secrets, spec.Secrets...)
 	}
-	p.redactor.Set(secrets)
+	p.configure(secrets)
 	p.kit.Apply(specs)
 }
 

@@ -1,0 +1,231 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"reflect"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/aurorabot-dev/platform/mcpkit/auth"
+	"github.com/aurorabot-dev/platform/mcpkit/auth/tokens"
+	"github.com/aurorabot-dev/platform/mcpkit/client/httpwire"
+	"github.com/aurorabot-dev/platform/mcpkit/fault"
+	"github.com/aurorabot-dev/platform/mcpkit/manifest"
+	"github.com/aurorabot-dev/platform/mcpkit/serverkit"
+)
+
+// authority authorizes the connections to remote servers, and has those tried
+// again that wait for a person once one has helped.
+type authority struct {
+	o      Options
+	log    *slog.Logger
+	store  *tokens.Store
+	secret func(...string)
+
+	mu      sync.Mutex
+	servers map[string]*authorized // by package
+	wake    chan struct{}          // some server has begun to wait
+}
+
+// authorized is one server's authorization, which outlives its connections.
+type authorized struct {
+	m       *manifest.Manifest
+	client  *auth.Client
+	waiting bool
+}
+
+func newAuthority(o Options, log *slog.Logger, secret func(...string)) (*authority, error) {
+	store, err := o.openTokens()
+	if err != nil {
+		return nil, err
+	}
+	return &authority{o: o, log: log, store: store, secret: secret, servers: map[string]*authorized{}, wake: make(chan struct{}, 1)}, nil
+}
+
+// of is the authorization of a manifest's server, a new one where what it depends
+// on has changed.
+func (a *authority) of(m *manifest.Manifest) (httpwire.Authorizer, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	s := a.servers[m.Package]
+	if s == nil || s.m != m && (s.m.MCP.URL != m.MCP.URL || s.m.AuthType() != m.AuthType() || s.m.Dir != m.Dir || !reflect.DeepEqual(s.m.MCP.Auth, m.MCP.Auth)) {
+		cfg, err := a.o.authConfig(m)
+		if err != nil {
+			return nil, err
+		}
+		c, err := auth.New(cfg, auth.Options{Store: a.store, Logger: a.log, Secret: a.secret, Proxy: http.ProxyFromEnvironment})
+		if err != nil {
+			return nil, err
+		}
+		if s != nil {
+			s.client.Close()
+		}
+		s = &authorized{client: c}
+		a.servers[m.Package] = s
+	}
+	s.m = m
+	return instructive{s.client, m.Package}, nil
+}
+
+// instructive makes of what only a person can mend a fault that says how.
+type instructive struct {
+	*auth.Client
+	server string
+}
+
+func (i instructive) Authorize(ctx context.Context, r *http.Request) error {
+	return i.instruct(i.Client.Authorize(ctx, r))
+}
+
+func (i instructive) Challenge(ctx context.Context, r *http.Response) (bool, error) {
+	retry, err := i.Client.Challenge(ctx, r)
+	return retry, i.instruct(err)
+}
+
+func (i instructive) instruct(err error) error {
+	n, ok := errors.AsType[*auth.NeededError](err)
+	switch {
+	case !ok:
+		return err
+	case n.Login:
+		return fault.New(fault.NeedsAuth, "%v; run: platform auth login %s", n, i.server)
+	}
+	return fault.New(fault.NeedsAuth, "%v; it must be mended in the manifest", n)
+}
+
+// refused looks at why a server could not be connected. One that needs a person
+// is watched from here on.
+func (a *authority) refused(server string, err error) {
+	f, ok := errors.AsType[*fault.Error](err)
+	if !ok || f.Code != fault.NeedsAuth {
+		return
+	}
+	a.log.Warn("a server waits for a person", "server", server, "reason", f.Message)
+	a.mu.Lock()
+	if s := a.servers[server]; s != nil {
+		s.waiting = true
+	}
+	a.mu.Unlock()
+	select {
+	case a.wake <- struct{}{}:
+	default:
+	}
+}
+
+// helpPoll is how often it is looked whether a person has helped, while some
+// server waits for one.
+const helpPoll = time.Second
+
+// run starts servers that wait for a person once one has helped, until ctx ends.
+func (a *authority) run(ctx context.Context, kit *serverkit.Kit) {
+	var starting sync.WaitGroup
+	defer starting.Wait()
+	for {
+		waiting := a.waiting()
+		if len(waiting) == 0 {
+			select {
+			case <-a.wake:
+				continue
+			case <-ctx.Done():
+				return
+			}
+		}
+		phases := map[string]serverkit.Phase{}
+		for _, s := range kit.Status() {
+			phases[s.Name] = s.Phase
+		}
+		for name, client := range waiting {
+			switch phases[name] {
+			case serverkit.Connecting: // about to wait
+			case serverkit.NeedsAuth:
+				if client.Helped() {
+					a.forget(name)
+					a.log.Info("a server that waited for a person is tried again", "server", name)
+					starting.Go(func() { _ = kit.Start(ctx, name) }) // how it went shows in its phase
+				}
+			default:
+				a.forget(name)
+			}
+		}
+		select {
+		case <-time.After(helpPoll):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (a *authority) waiting() map[string]*auth.Client {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	waiting := map[string]*auth.Client{}
+	for name, s := range a.servers {
+		if s.waiting {
+			waiting[name] = s.client
+		}
+	}
+	return waiting
+}
+
+func (a *authority) forget(server string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if s := a.servers[server]; s != nil {
+		s.waiting = false
+	}
+}
+
+// openAuthority begins to authorize connections.
+func (p *Platform) openAuthority() (err error) {
+	p.authority, err = newAuthority(p.o, p.log, p.learn)
+	return err
+}
+
+// watchLogins has servers connected that people log in to.
+func (p *Platform) watchLogins(ctx context.Context, down *teardown) {
+	ctx, stop := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() { defer close(done); p.authority.run(ctx, p.kit) }()
+	down.add("logins", func(context.Context) error { stop(); <-done; return nil })
+}
+
+// maxLearned is how many tokens, codes and secrets that came up at run time are
+// kept out of what is written. They are short-lived: the oldest are given up.
+const maxLearned = 512
+
+// secrets are what the redactor removes.
+type secrets struct {
+	mu         sync.Mutex
+	configured []string
+	learned    []string
+}
+
+// configure replaces the secrets of the manifests.
+func (p *Platform) configure(values []string) {
+	p.secrets.mu.Lock()
+	defer p.secrets.mu.Unlock()
+	p.secrets.configured = values
+	p.redactor.Set(slices.Concat(p.secrets.configured, p.secrets.learned))
+}
+
+// learn adds secrets that came up at run time.
+func (p *Platform) learn(values ...string) {
+	p.secrets.mu.Lock()
+	defer p.secrets.mu.Unlock()
+	before := len(p.secrets.learned)
+	for _, v := range values {
+		if v != "" && !slices.Contains(p.secrets.learned, v) {
+			p.secrets.learned = append(p.secrets.learned, v)
+		}
+	}
+	if n := len(p.secrets.learned); n == before {
+		return
+	} else if n > maxLearned {
+		p.secrets.learned = slices.Clone(p.secrets.learned[n-maxLearned:])
+	}
+	p.redactor.Set(slices.Concat(p.secrets.configured, p.secrets.learned))
+}
