@@ -130,9 +130,20 @@ func (c *Client) unauthorized(ctx context.Context, sent string, ch discovery.Cha
 		return c.browse(ctx, ch, nil)
 	}
 	if sent == "" {
-		return c.needed(true, "nobody has logged in")
+		return c.nobody(rec)
 	}
 	return c.refuse(ctx, sent)
+}
+
+// nobody says that there is no token and why.
+func (c *Client) nobody(rec *tokens.Record) error {
+	switch {
+	case rec != nil && rec.Refused:
+		return c.needed(true, "it did not accept the token that its issuer has issued")
+	case rec != nil && rec.Ended != "":
+		return c.needed(true, "%s", rec.Ended)
+	}
+	return c.needed(true, "nobody has logged in")
 }
 
 // refuse notes that the server does not accept a token that has not expired.
@@ -225,7 +236,7 @@ func (c *Client) renew(ctx context.Context, stale string) (*tokens.Record, error
 	case rec.Fresh(time.Now()) && rec.Access != stale:
 		return rec, nil
 	case !c.renewable(rec) || rec == nil:
-		return nil, c.needed(true, "nobody has logged in")
+		return nil, c.nobody(rec)
 	case time.Since(c.failedAt) < renewPause:
 		return nil, c.failed
 	}
@@ -265,7 +276,7 @@ func (c *Client) lost(rec *tokens.Record, err error) error {
 		return err
 	}
 	next := *rec
-	next.Access, next.Refresh, next.Expiry = "", "", time.Time{}
+	next.Access, next.Refresh, next.Expiry, next.Ended = "", "", time.Time{}, oe.Error()
 	if oe.Code == "invalid_client" || oe.Code == "unauthorized_client" {
 		next.Client = tokens.Client{}
 	}

@@ -212,6 +212,7 @@ func (c *Client) ask(ctx context.Context, rec *tokens.Record, form url.Values) e
 	}
 	now := time.Now()
 	rec.Access, rec.Refresh, rec.Obtained, rec.Expiry, rec.Refused = a.AccessToken, a.RefreshToken, now, time.Time{}, false
+	rec.Ended = ""
 	if n, err := a.ExpiresIn.Float64(); err == nil && n > 0 {
 		rec.Expiry = now.Add(time.Duration(min(n, 10*365*24*3600)) * time.Second)
 	}

@@ -66,6 +66,8 @@ type Record struct {
 	// expired. Wanted are scopes that it asked for and that are not granted.
 	Refused bool     `json:"refused,omitempty"`
 	Wanted  []string `json:"wanted,omitempty"`
+	// Ended says why there are no tokens any more.
+	Ended string `json:"ended,omitempty"`
 }
 
 // Client is this platform as the issuer knows it.
