@@ -316,11 +316,19 @@ func (c *Client) Helped() bool {
 	return err == nil && usable(r, time.Now()) && c.stamp != c.told
 }
 
-// help notes that a person is needed, as things are now, and returns n.
-func (c *Client) help(n *NeededError) error {
+// mark is the state of things that is known before a request for help is made up.
+func (c *Client) mark() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.told = c.stamp
+	return c.stamp
+}
+
+// help notes that a person was needed as things were at mark, and returns n. What
+// has changed since may be the help.
+func (c *Client) help(n *NeededError, mark string) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.told = mark
 	return n
 }
 

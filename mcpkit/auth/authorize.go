@@ -27,6 +27,7 @@ func (c *Client) Authorize(ctx context.Context, r *http.Request) error {
 		setBearer(r, c.cfg.Token)
 		return nil
 	}
+	mark := c.mark()
 	rec, err := c.current(false)
 	if err != nil {
 		return unavailable(err)
@@ -37,7 +38,7 @@ func (c *Client) Authorize(ctx context.Context, r *http.Request) error {
 	if unsaved || rec != nil && !rec.Fresh(time.Now()) && c.renewable(rec) {
 		next, err := c.renew(ctx, "")
 		if n, needed := errors.AsType[*NeededError](err); needed {
-			return c.help(n)
+			return c.help(n, mark)
 		}
 		if err != nil && (unsaved || !time.Now().Before(rec.Expiry)) {
 			return unavailable(err)
@@ -80,7 +81,7 @@ func (c *Client) renewable(rec *tokens.Record) bool {
 // is a refusal that no token changes.
 func (c *Client) Challenge(ctx context.Context, res *http.Response) (retry bool, err error) {
 	ch := discovery.ParseChallenge(res.Header)
-	sent := bearerOf(res.Request)
+	sent, mark := bearerOf(res.Request), c.mark()
 	switch {
 	case !c.ours(res.Request.URL):
 		return false, c.needed(false, "its requests lead to another server, which gets no token of this one")
@@ -97,7 +98,7 @@ func (c *Client) Challenge(ctx context.Context, res *http.Response) (retry bool,
 		return true, nil
 	}
 	if n, ok := errors.AsType[*NeededError](err); ok {
-		return false, c.help(n)
+		return false, c.help(n, mark)
 	}
 	return false, unavailable(err)
 }

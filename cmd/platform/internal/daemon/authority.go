@@ -139,15 +139,14 @@ func (a *authority) run(ctx context.Context, kit *serverkit.Kit) {
 			phases[s.Name] = s.Phase
 		}
 		for name, client := range waiting {
-			switch phases[name] {
-			case serverkit.Connecting: // about to wait
+			switch phases[name] { // others lead to one of these
 			case serverkit.NeedsAuth:
 				if client.Helped() {
 					a.forget(name)
 					a.log.Info("a server that waited for a person is tried again", "server", name)
 					starting.Go(func() { _ = kit.Start(ctx, name) }) // how it went shows in its phase
 				}
-			default:
+			case serverkit.Ready, serverkit.Stopped, serverkit.Disabled, serverkit.Failed, "":
 				a.forget(name)
 			}
 		}
