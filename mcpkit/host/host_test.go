@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -270,20 +269,6 @@ func TestASchemaThatCannotBeCompiledDisablesOnlyItsCheck(t *testing.T) {
 	if !strings.Contains(log.String(), "deep") {
 		t.Errorf("the log does not say which schema is not checked: %s", log.String())
 	}
-}
-
-func ExampleHost_Call() {
-	m, err := client.New(client.Options{})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer m.Close(context.Background())
-	// Sessions are made by m.Connect; without any, no name resolves.
-	h := host.New(host.Options{Client: m, Sink: signal.Discard})
-	_, err = h.Call(context.Background(), host.Call{Name: "mcp__weather__get_weather"})
-	fmt.Println(err)
-	// Output: tool_not_found: there is no tool "mcp__weather__get_weather"
 }
 
 func TestAToolOfAServerThatIsDownIsNotUnknown(t *testing.T) {

@@ -1,0 +1,74 @@
+package host
+
+import (
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/aurorabot-dev/platform/mcpkit/catalog"
+	"github.com/aurorabot-dev/platform/mcpkit/fault"
+)
+
+func TestArgumentsAreCheckedByTheirSchemasOwnDraft(t *testing.T) {
+	for name, c := range map[string]struct{ schema, good, bad, says string }{
+		"draft 4": {
+			`{"$schema":"http://json-schema.org/draft-04/schema#","type":"object","properties":{"n":{"type":"number","minimum":0,"exclusiveMinimum":true}},"required":["n"]}`,
+			`{"n":1}`, `{"n":0}`, "n",
+		},
+		"draft 6": {
+			`{"$schema":"http://json-schema.org/draft-06/schema#","type":"object","properties":{"n":{"exclusiveMinimum":0}}}`,
+			`{"n":1}`, `{"n":0}`, "n",
+		},
+		"draft 7": {
+			`{"$schema":"http://json-schema.org/draft-07/schema#","type":"object","if":{"required":["a"]},"then":{"required":["b"]}}`,
+			`{"a":1,"b":2}`, `{"a":1}`, "b",
+		},
+		"2019-09": {
+			`{"$schema":"https://json-schema.org/draft/2019-09/schema","type":"object","dependentRequired":{"a":["b"]}}`,
+			`{"a":1,"b":2}`, `{"a":1}`, "b",
+		},
+		"2020-12, which is meant where none is said": {
+			`{"type":"object","properties":{"l":{"type":"array","prefixItems":[{"type":"string"}],"items":false}},"unevaluatedProperties":false}`,
+			`{"l":["x"]}`, `{"l":["x",1]}`, "l",
+		},
+		"text that is no UTF-8": {`{"type":"object"}`, `{"a":"ü"}`, "{\"a\":\"\xff\"}", "UTF-8"},
+		"no object":             {`{"type":"object"}`, `null`, `[1]`, "object"},
+		"a large number":        {`{"type":"object","properties":{"n":{"type":"integer"}}}`, `{"n":12345678901234567890}`, `{"n":1.5}`, "n"},
+	} {
+		s := schemas{log: slog.New(slog.DiscardHandler)}
+		tool := &catalog.Tool{Name: "s.t", InputSchema: json.RawMessage(c.schema)}
+		if _, err := s.checkArguments(tool, json.RawMessage(c.good)); err != nil {
+			t.Errorf("%s: %s is refused: %v", name, c.good, err)
+		}
+		_, err := s.checkArguments(tool, json.RawMessage(c.bad))
+		var f *fault.Error
+		if !errors.As(err, &f) || f.Code != fault.InvalidArguments || f.Outcome != "" || !strings.Contains(f.Message, c.says) {
+			t.Errorf("%s: %q is answered with %v, want a word of %q", name, c.bad, err, c.says)
+		}
+	}
+}
+
+func TestAStructuredResultIsCheckedByTheOutputSchema(t *testing.T) {
+	tool := &catalog.Tool{Name: "s.t", OutputSchema: json.RawMessage(`{"type":"object","properties":{"n":{"type":"integer"}},"required":["n"]}`)}
+	for result, want := range map[string]string{
+		`{"content":[],"structuredContent":{"n":12345678901234567890}}`:    "",
+		`{"content":[],"structuredContent":{"n":"one"}}`:                   "n",
+		`{"content":[],"structuredContent":{}}`:                            "n",
+		`{"content":[]}`:                                                   "lacks",
+		`{"content":[],"structuredContent":null}`:                          "lacks",
+		`{"content":[],"isError":true}`:                                    "",
+		`{"content":[],"isError":true,"structuredContent":{"other":true}}`: "",
+	} {
+		s := schemas{log: slog.New(slog.DiscardHandler)}
+		err := s.checkResult(tool, read([]byte(result)))
+		var f *fault.Error
+		switch {
+		case want == "" && err != nil:
+			t.Errorf("%s: %v", result, err)
+		case want != "" && (!errors.As(err, &f) || f.Code != fault.InvalidResult || f.Outcome != fault.OutcomeUnknown || !strings.Contains(f.Message, want)):
+			t.Errorf("%s: got %v, want a word of %q", result, err, want)
+		}
+	}
+}
