@@ -3,6 +3,7 @@ package journal
 import (
 	"errors"
 	"fmt"
+	"os"
 	"runtime"
 	"time"
 )
@@ -66,7 +67,10 @@ const lookEvery = 2 * time.Second
 func (j *Journal) look() {
 	err := j.inPlace()
 	if err == nil {
-		err = j.opt.Space.check(j.opt.Dir, j.State().Err != nil)
+		var d disk
+		if d, err = j.opt.look(j.opt.Dir); err == nil {
+			err = d.holds(times(j.State().Err != nil), debt{}, 0)
+		}
 	}
 	j.setState(err)
 	if err != nil {
@@ -98,6 +102,11 @@ func (j *Journal) commit(b *batch) error {
 	var tidied time.Time
 	for attempt := 0; ; attempt++ {
 		size, err := j.admit(b)
+		if errors.Is(err, os.ErrNotExist) { // the folder is gone
+			if err = j.renew(errRemoved{j.opt.Dir}); err == nil {
+				size, err = j.admit(b)
+			}
+		}
 		if err == nil {
 			err = j.write(b, size)
 		}

@@ -35,7 +35,7 @@ func (j *Journal) renew(cause error) error {
 	if err := j.heal(); err != nil {
 		return err
 	}
-	d, err := j.opt.Space.look(j.opt.Dir)
+	d, err := j.opt.look(j.opt.Dir)
 	if err != nil {
 		return err
 	}

@@ -79,7 +79,8 @@ type Options struct {
 	Retry  time.Duration        // pause between attempts while degraded; 250 ms
 	Logger *slog.Logger         // discards when nil
 
-	queueFiles int64 // files of the records waiting for the running sync
+	queueFiles int64                          // files of the records waiting for the running sync
+	look       func(dir string) (disk, error) // Space.look; tests make disks small
 
 	// Fault, if set, is called before each step on the disk and may fail or
 	// end it. Tests use it to crash at every step and to stand in for a broken disk.
@@ -95,6 +96,9 @@ func (o *Options) defaults() {
 	set(&o.KeepAge, 30*24*time.Hour)
 	set(&o.Retry, 250*time.Millisecond)
 	o.Space.defaults()
+	if o.look == nil {
+		o.look = o.Space.look
+	}
 	if o.Report == nil {
 		o.Report = func(string) {}
 	}

@@ -133,7 +133,7 @@ func (j *Journal) loadLast(first uint64) error {
 		return err
 	}
 	if end < j.opt.SegmentBytes/2 {
-		d, err := j.opt.Space.look(j.opt.Dir)
+		d, err := j.opt.look(j.opt.Dir)
 		if err != nil {
 			return err
 		}

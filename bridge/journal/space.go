@@ -106,7 +106,7 @@ func (j *Journal) admit(b *batch) (size int64, err error) {
 	if j.seg == nil || !j.seg.fits(len(b.buf)) {
 		segment = size
 	}
-	d, err := j.opt.Space.look(j.opt.Dir)
+	d, err := j.opt.look(j.opt.Dir)
 	if err != nil {
 		return 0, err
 	}
@@ -118,7 +118,7 @@ func (j *Journal) admit(b *batch) (size int64, err error) {
 	here := owed // what of it is on the journal's own disk
 	if j.opt.Outlet != "" {
 		// A folder that is gone is for those to say who make the files.
-		if there, err := j.opt.Space.look(j.opt.Outlet); err == nil && there.id != d.id {
+		if there, err := j.opt.look(j.opt.Outlet); err == nil && there.id != d.id {
 			here, err = debt{}, there.holds(1, owed, 0)
 			if err != nil && before.files > 0 {
 				return 0, errOwed{err}
@@ -147,7 +147,7 @@ func (o *Options) fitQueue() {
 	if o.Outlet == "" {
 		return
 	}
-	if d, err := o.Space.look(o.Outlet); err == nil {
+	if d, err := o.look(o.Outlet); err == nil {
 		o.queueFiles = max(8, int64(d.reserve/d.block/4))
 		if d.countsFiles {
 			o.queueFiles = max(8, min(o.queueFiles, int64(d.inodes/2)))
