@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -73,19 +74,27 @@ func Verify(opt Options) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	end, err := r.journal(opt, cp, files)
+	torn, err := journal.TornFiles(opt.Journal.Dir)
 	if err != nil {
 		return nil, err
+	}
+	end, damage, err := r.journal(opt, cp, files)
+	if err != nil {
+		return nil, err
+	}
+	for _, d := range damage {
+		kept := ""
+		if i := slices.Index(torn, d.TornName()); i >= 0 {
+			kept = "; the bytes are kept in " + torn[i]
+			torn = slices.Delete(torn, i, i+1)
+		}
+		r.find(true, "lost_record", d.Segment, "%s%s", d, kept)
 	}
 	switch {
 	case turn == 0 && end > 0:
 		r.find(true, "no_checkpoint", "", "the journal has records but no checkpoint: the next start delivers again what is in no folder")
 	case cp.Projected > end:
 		r.find(true, "journal_short", "", "files were made up to record %d, but the journal ends at %d: parts of it are gone", cp.Projected, end)
-	}
-	torn, err := journal.TornFiles(opt.Journal.Dir)
-	if err != nil {
-		return nil, err
 	}
 	for _, name := range torn {
 		r.find(false, "torn", name, "a crash left this behind the end of a segment; it was cut and kept for inspection")
@@ -144,11 +153,11 @@ func eachName(dir string, fn func(string)) error {
 	}
 }
 
-// journal goes through all records and returns the last position.
-func (r *Report) journal(opt Options, cp checkpoint, files map[nameKey]uint8) (end uint64, err error) {
+// journal goes through all records and returns the last position, and what is damaged.
+func (r *Report) journal(opt Options, cp checkpoint, files map[nameKey]uint8) (end uint64, damage []journal.Damage, err error) {
 	reader, err := journal.OpenReader(opt.Journal.Dir, 1)
 	if err != nil {
-		return 0, err
+		return 0, nil, err
 	}
 	defer reader.Close()
 	keys, seqs := map[journal.Key]uint64{}, map[string]uint64{}
@@ -159,7 +168,7 @@ func (r *Report) journal(opt Options, cp checkpoint, files map[nameKey]uint8) (e
 			break
 		}
 		if err != nil {
-			return 0, err
+			return 0, nil, err
 		}
 		if r.Records++; oldest.IsZero() {
 			oldest = rec.Time
@@ -175,11 +184,8 @@ func (r *Report) journal(opt Options, cp checkpoint, files map[nameKey]uint8) (e
 		seqs[rec.Source] = rec.Seq
 		r.record(opt.Dir, cp, &rec, files)
 	}
-	for _, d := range reader.Damage {
-		r.find(true, "lost_record", d.Segment, "%s", d)
-	}
 	r.foreign(opt.Dir, files, oldest)
-	return end, nil
+	return end, reader.Damage, nil
 }
 
 // record compares one record with its file, and takes that from files.

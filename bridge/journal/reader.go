@@ -16,7 +16,8 @@ type Reader struct {
 	next  uint64
 	w     *window
 	off   int64
-	limit uint64 // first position of the segment after the open one; 0 when it is the last
+	limit uint64        // first position of the segment after the open one; 0 when it is the last
+	aside func(*Damage) // keeps damaged bytes; may be nil
 	// Damage is what was skipped so far.
 	Damage []Damage
 }
@@ -31,9 +32,10 @@ func OpenReader(dir string, from uint64) (*Reader, error) {
 	return &Reader{dir: dir, next: max(from, 1)}, nil
 }
 
-// Reader reads j from the position from on, as far as it is durable.
+// Reader reads j from the position from on, as far as it is durable. Damage that
+// it meets is kept aside.
 func (j *Journal) Reader(from uint64) *Reader {
-	return &Reader{dir: j.opt.Dir, upTo: j.Durable, next: max(from, 1)}
+	return &Reader{dir: j.opt.Dir, upTo: j.Durable, next: max(from, 1), aside: j.keepAside}
 }
 
 // Pos is the position up to which all records were given, or are not there.
@@ -67,7 +69,7 @@ func (r *Reader) Next() (Record, error) {
 			continue
 		}
 		if r.limit > 0 && rec.Pos >= r.limit {
-			r.leave()
+			r.leave(0)
 			continue
 		}
 		r.off += size
@@ -89,7 +91,7 @@ func (r *Reader) skip() (bool, error) {
 	if err := r.findLimit(); err != nil {
 		return false, err
 	}
-	found, _, err := r.w.seek(r.off, r.next)
+	found, nonzero, err := r.w.seek(r.off, r.next)
 	if err != nil {
 		return false, err
 	}
@@ -107,14 +109,18 @@ func (r *Reader) skip() (bool, error) {
 	if r.limit == 0 {
 		return false, nil
 	}
-	r.leave()
+	bytes := int64(0)
+	if found < 0 {
+		bytes = nonzero - r.off
+	}
+	r.leave(bytes)
 	return true, nil
 }
 
-// leave goes on to the next segment.
-func (r *Reader) leave() {
+// leave goes on to the next segment; the bytes that follow hold no record.
+func (r *Reader) leave(bytes int64) {
 	if r.limit > r.next {
-		r.lost(r.off, 0, r.limit)
+		r.lost(r.off, bytes, r.limit)
 		r.next = r.limit
 	}
 	r.w.f.Close()
@@ -122,7 +128,11 @@ func (r *Reader) leave() {
 }
 
 func (r *Reader) lost(off, bytes int64, to uint64) {
-	r.Damage = append(r.Damage, Damage{Segment: filepath.Base(r.w.f.Name()), Offset: off, Bytes: bytes, From: r.next, To: to - 1})
+	d := Damage{Segment: filepath.Base(r.w.f.Name()), Offset: off, Bytes: bytes, From: r.next, To: to - 1}
+	if r.aside != nil {
+		r.aside(&d)
+	}
+	r.Damage = append(r.Damage, d)
 }
 
 func (r *Reader) findLimit() error {

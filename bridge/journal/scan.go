@@ -170,6 +170,24 @@ func scan(dir string, first, limit uint64, fn func(Record)) (end int64, damage [
 	}
 }
 
+// TornName is the name of the file that d's bytes are kept in, where they are.
+func (d Damage) TornName() string {
+	base := d.Segment[:len(d.Segment)-len(filepath.Ext(d.Segment))]
+	return base + "-" + strconv.FormatInt(d.Offset, 10) + ".torn"
+}
+
+// keepAside keeps what a reader met, once.
+func (j *Journal) keepAside(d *Damage) {
+	path := filepath.Join(j.opt.Dir, d.TornName())
+	if _, err := os.Stat(path); err == nil {
+		d.Kept = path
+		return
+	}
+	if err := keepAside(j.opt.Dir, d); err != nil {
+		j.opt.Logger.Warn("journal: keeping damaged bytes aside", "what", d.String(), "error", err)
+	}
+}
+
 // keepAside copies damaged bytes to a .torn file beside the segment.
 func keepAside(dir string, d *Damage) error {
 	if d.Bytes == 0 {
@@ -180,8 +198,7 @@ func keepAside(dir string, d *Damage) error {
 		return err
 	}
 	defer src.Close()
-	base := d.Segment[:len(d.Segment)-len(filepath.Ext(d.Segment))]
-	d.Kept = filepath.Join(dir, base+"-"+strconv.FormatInt(d.Offset, 10)+".torn")
+	d.Kept = filepath.Join(dir, d.TornName())
 	dst, err := os.OpenFile(d.Kept, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return err

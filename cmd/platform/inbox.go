@@ -350,6 +350,11 @@ func (c *cli) inboxStats() *cobra.Command {
 				rows = append(rows, []console.Cell{{Text: folder}, {Text: fmt.Sprint(s.Files)}, {Text: console.Bytes(s.Bytes)}, {Text: oldest}})
 			}
 			c.out.Table([]string{"FOLDER", "EVENTS", "SIZE", "OLDEST"}, rows)
+			for _, folder := range []string{queue.Pending, queue.Processing, queue.Done, queue.Failed} {
+				if s := stats[folder]; s.Sampled > 0 {
+					c.out.Printf("size and age of %s are estimates from %d of its files\n", folder, s.Sampled)
+				}
+			}
 			pending := stats[queue.Pending].Types
 			names := make([]string, 0, len(pending))
 			for name := range pending {

@@ -98,23 +98,12 @@ func (d Dir) names(folder string, fn func(name string) error) error {
 // walk calls fn with the entries of a folder that is there, in no order. Files
 // that are no events, or that go while it walks, are left out.
 func (d Dir) walk(folder string, want func(typ, id string) bool, fn func(Entry) error) error {
-	err := d.names(folder, func(name string) error {
-		if typ, id, ok := amp.ParseFileName(name); !ok || want != nil && !want(typ, id) {
-			return nil
+	return d.scan(folder, func(dir int, batch []found) error {
+		if want != nil {
+			batch = slices.DeleteFunc(batch, func(f found) bool { return !want(f.typ, f.id) })
 		}
-		e, err := d.stat(folder, name)
-		if missing(err) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		return fn(e)
+		return look(dir, folder, batch, fn)
 	})
-	if missing(err) {
-		return nil
-	}
-	return err
 }
 
 // Filter chooses entries. Zero fields choose all.
@@ -152,7 +141,9 @@ type Page struct {
 }
 
 // List returns one page of the entries that match, in the order of publication.
-// It looks at each file of the folders once and holds one page of them.
+// It looks at each file of the folders once and holds one page of them. The
+// first page of a folder of more than 50,000 files is chosen by the times in the
+// ids, and only its files are looked at, unless the filter is about more than types.
 func (d Dir) List(f Filter, p Page) ([]Entry, error) {
 	if p.Size <= 0 {
 		p.Size = 50
@@ -170,7 +161,7 @@ func (d Dir) List(f Filter, p Page) ([]Entry, error) {
 		if !slices.Contains(eventFolders, folder) {
 			return nil, fmt.Errorf("%q is not a folder of events: %s", folder, strings.Join(eventFolders, ", "))
 		}
-		err := d.walk(folder, func(typ, _ string) bool { return f.matchType(typ) }, func(e Entry) error {
+		consider := func(e Entry) error {
 			if !f.matchTime(e.Time) || p.After != nil && order(e, *p.After) <= 0 || !first.wants(e) {
 				return nil
 			}
@@ -182,12 +173,59 @@ func (d Dir) List(f Filter, p Page) ([]Entry, error) {
 			}
 			first.add(e)
 			return nil
-		})
-		if err != nil {
+		}
+		byName := p.After == nil && f.Source == "" && f.Since.IsZero() && f.Until.IsZero()
+		if err := d.list(folder, &f, p, byName, consider); err != nil {
 			return nil, fmt.Errorf("listing %s: %w", d.path(folder, ""), err)
 		}
 	}
 	return first.sorted(), nil
+}
+
+// list calls fn with the entries of a folder that may be on a page. With byName,
+// those of a large folder are chosen by their names.
+func (d Dir) list(folder string, f *Filter, p Page, byName bool, fn func(Entry) error) error {
+	var held []found // until it is known that there are many
+	var names *likely
+	err := d.scan(folder, func(dir int, batch []found) error {
+		batch = slices.DeleteFunc(batch, func(n found) bool { return !f.matchType(n.typ) })
+		if !byName {
+			return look(dir, folder, batch, fn)
+		}
+		if held = append(held, batch...); len(held) > many || names != nil {
+			if names == nil {
+				names = newLikely(p.Newest, p.Size)
+			}
+			names.note(folder, held)
+			held = held[:0]
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	var chosen []string
+	if names != nil {
+		for _, e := range names.heap.heap {
+			chosen = append(chosen, e.Name)
+		}
+	}
+	for _, n := range held {
+		chosen = append(chosen, n.name)
+	}
+	for _, name := range chosen {
+		e, err := d.stat(folder, name)
+		if missing(err) {
+			continue
+		}
+		if err == nil {
+			err = fn(e)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 var eventFolders = []string{Pending, Processing, Done, Failed}
@@ -275,20 +313,37 @@ type Count struct {
 	Oldest time.Time        `json:"oldest,omitzero"`
 	Newest time.Time        `json:"newest,omitzero"`
 	Types  map[string]int64 `json:"types,omitempty"` // files per type, at most 1,000 types
+	// Sampled, if not 0, is how many of the files were looked at, of more than
+	// 50,000: bytes, oldest and newest are estimates from these.
+	Sampled int64 `json:"sampled,omitempty"`
 }
 
-// Stats counts each folder of events and rejected/, looking at each file once.
+// Stats counts each folder of events and rejected/. Files and types are counted
+// by names; beyond 50,000 files of a folder it looks at one in sampleOf for the rest.
 func (d Dir) Stats() (map[string]Count, error) {
 	stats := map[string]Count{}
 	for _, folder := range eventFolders {
 		c := Count{Types: map[string]int64{}}
-		err := d.walk(folder, nil, func(e Entry) error {
-			c.add(e.Time, e.Size)
-			if _, known := c.Types[e.Type]; known || len(c.Types) < 1000 {
-				c.Types[e.Type]++
+		var files, looked int64
+		err := d.scan(folder, func(dir int, batch []found) error {
+			for _, f := range batch {
+				if _, known := c.Types[f.typ]; known || len(c.Types) < 1000 {
+					c.Types[f.typ]++
+				}
 			}
-			return nil
+			weight := int64(1)
+			if files += int64(len(batch)); files > int64(many) {
+				batch, weight = sample(batch), sampleOf
+			}
+			return look(dir, folder, batch, func(e Entry) error {
+				looked++
+				c.add(e.Time, weight*e.Size)
+				return nil
+			})
 		})
+		if c.Files = looked; files > int64(many) {
+			c.Files, c.Sampled = files, looked
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -306,6 +361,17 @@ func (d Dir) Stats() (map[string]Count, error) {
 	}
 	stats[Rejected] = c
 	return stats, nil
+}
+
+// sampleOf is of how many files one is looked at where there are many.
+const sampleOf = 64
+
+func sample(batch []found) []found {
+	kept := batch[:0]
+	for i := 0; i < len(batch); i += sampleOf {
+		kept = append(kept, batch[i])
+	}
+	return kept
 }
 
 func (c *Count) add(t time.Time, size int64) {

@@ -2,6 +2,7 @@ package queue
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -15,6 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/oklog/ulid/v2"
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 
@@ -669,5 +672,62 @@ func TestFoldersAreMadeForTheOwnerAloneAndOthersAreReported(t *testing.T) {
 		if problems, err := Prepare(string(d)); err != nil || len(problems) != 2 || !strings.Contains(problems[1], "belongs to user 12345") {
 			t.Errorf("problems %q, %v", problems, err)
 		}
+	}
+}
+
+func TestAFolderOfManyFilesIsListedAndCountedByItsNames(t *testing.T) {
+	before := many
+	many = 500
+	t.Cleanup(func() { many = before })
+	d := newDir(t)
+	const n = 2000
+	var ids []string
+	for i := range n {
+		id := ulid.MustNew(uint64(1_000_000+i), bytes.NewReader(make([]byte, 10))).String()
+		name := amp.FileName([]string{"a", "b"}[i%2], id)
+		if err := os.WriteFile(d.path(Pending, name), []byte(strings.Repeat("x", 100)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		at := time.UnixMilli(int64(1_000_000 + i))
+		if err := os.Chtimes(d.path(Pending, name), at, at); err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, id)
+	}
+	got := func(f Filter, p Page) (got []string) {
+		t.Helper()
+		entries, err := d.List(f, p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range entries {
+			got = append(got, e.ID)
+		}
+		return got
+	}
+	newest := slices.Clone(ids[n-30:])
+	slices.Reverse(newest)
+	if diff := cmp.Diff(newest, got(Filter{}, Page{Size: 30, Newest: true})); diff != "" {
+		t.Error("newest:", diff)
+	}
+	if diff := cmp.Diff(ids[:50], got(Filter{}, Page{})); diff != "" {
+		t.Error("oldest:", diff)
+	}
+	if diff := cmp.Diff([]string{ids[1], ids[3]}, got(Filter{Type: "b"}, Page{Size: 2})); diff != "" {
+		t.Error("of a type:", diff)
+	}
+	stats, err := d.Stats()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := stats[Pending]
+	if c.Files != n || c.Types["a"] != n/2 || c.Types["b"] != n/2 {
+		t.Errorf("counted %d files, %v", c.Files, c.Types)
+	}
+	if c.Sampled == 0 || c.Sampled == n || c.Bytes < 90*n || c.Bytes > 110*n || c.Oldest.IsZero() {
+		t.Errorf("estimated %+v", c)
+	}
+	if s := stats[Done].Sampled; s != 0 {
+		t.Errorf("an empty folder was sampled: %d", s)
 	}
 }
