@@ -21,9 +21,7 @@ func TestAJournalFolderThatIsRemovedIsSaidAndMadeAnewAndEventsGoOn(t *testing.T)
 	x := open(t, opt)
 	names := publish(t, x, 20)
 	eventually(t, "all visible", func() bool { return settled(x) })
-	if err := os.RemoveAll(opt.Journal.Dir); err != nil {
-		t.Fatal(err)
-	}
+	removeFolder(t, opt.Journal.Dir)
 	publish(t, x, 20)
 	eventually(t, "all visible again", func() bool { return settled(x) })
 	if got := len(files(t, opt, queue.Pending)); got != 40 {
@@ -76,9 +74,7 @@ func TestRecordsThatGoWithTheFolderBeforeTheyAreDeliveredAreNamed(t *testing.T) 
 	eventually(t, "visible", func() bool { return settled(x) })
 	hold.Store(true)
 	publish(t, x, 100)
-	if err := os.RemoveAll(opt.Journal.Dir); err != nil {
-		t.Fatal(err)
-	}
+	removeFolder(t, opt.Journal.Dir)
 	publish(t, x, 10)
 	hold.Store(false)
 	eventually(t, "what is there is visible", func() bool { return settled(x) })
@@ -149,5 +145,13 @@ func TestDamageInAFullSegmentIsKeptAsideAndListedOnce(t *testing.T) {
 	}
 	if about != 1 {
 		t.Errorf("listed %d times: %+v", about, report.Findings)
+	}
+}
+
+// removeFolder removes a folder in which others make files meanwhile.
+func removeFolder(t *testing.T, dir string) {
+	t.Helper()
+	if err := errors.Join(os.Rename(dir, dir+".gone"), os.RemoveAll(dir+".gone")); err != nil {
+		t.Fatal(err)
 	}
 }

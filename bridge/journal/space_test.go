@@ -183,7 +183,7 @@ func TestAFolderThatIsRemovedIsMadeAnewAndIDsAreKept(t *testing.T) {
 			if rec, err := r.Next(); err != nil || rec.Pos != n-5 {
 				t.Fatal(rec.Pos, err)
 			}
-			if err := os.RemoveAll(dir); err != nil {
+			if err := errors.Join(os.Rename(dir, dir+".gone"), os.RemoveAll(dir+".gone")); err != nil {
 				t.Fatal(err)
 			}
 			if !idle {
