@@ -36,6 +36,9 @@ Whoever types a call approves it by that: where the policy asks a person, the
 question is answered in your name for this one call, and the record says so. With
 --ask or --wait it is left to somebody else. What the policy denies stays denied.
 
+Where the tool's server wants to know something first, and may ask, you are asked on a
+terminal; elsewhere the call waits for "platform calls answer".
+
 The text of the result is printed; with --json the whole answer. The exit code
 is 1 when the call or the tool failed.`,
 		Example: `  platform call mcp__clock__get_time '{"timezone":"Asia/Shanghai"}'
@@ -70,7 +73,7 @@ is 1 when the call or the tool failed.`,
 			if err != nil {
 				return err
 			}
-			res, err := client.Call(cmd.Context(), req)
+			res, err := c.callAndAnswer(cmd.Context(), client, req)
 			if id := question(err); id != "" && !ask && !wait {
 				res, err = c.answerAndCall(cmd, client, req, id)
 			}
@@ -118,7 +121,7 @@ func (c *cli) answerAndCall(cmd *cobra.Command, client *control.Client, req cont
 		return nil, err
 	}
 	req.Approval = id
-	return client.Call(cmd.Context(), req)
+	return c.callAndAnswer(cmd.Context(), client, req)
 }
 
 // showNotes says on standard error what the result itself does not show.

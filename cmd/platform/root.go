@@ -72,7 +72,8 @@ Start it with "platform run"; the other verbs talk to the running platform.`,
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return &usageError{err, cmd} })
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(
-		c.runCommand(), c.checkCommand(), c.serversCommand(), c.toolsCommand(), c.callCommand(),
+		c.runCommand(), c.checkCommand(), c.serversCommand(), c.toolsCommand(), c.callCommand(), c.callsCommand(),
+		c.resourcesCommand(), c.promptsCommand(),
 		c.askCommand(), c.gatewayCommand(),
 		c.inboxCommand(), c.approvalsCommand(), c.policyCommand(), c.catalogCommand(), c.authCommand(), c.logsCommand(),
 		c.importCommand(), c.metricsCommand(), c.schemaCommand(), c.versionCommand(),

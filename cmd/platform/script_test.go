@@ -31,6 +31,7 @@ func TestMain(m *testing.M) {
 		"platform-wait":   waitReady,
 		"approve-first":   approveFirst,
 		"revoke-standing": revokeStanding,
+		"answer-first":    answerFirst,
 		"usage":           usage,
 		"with-model":      withModel,
 	})
@@ -92,6 +93,29 @@ func approveFirst() {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
+}
+
+// answerFirst waits until a call waits for an answer, shows it, and answers it with
+// the flags that follow DATA.
+func answerFirst() {
+	client, err := control.Dial(os.Args[1])
+	if err != nil {
+		panic(err)
+	}
+	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+		list, err := client.Calls(context.Background(), "input_required")
+		if err != nil || len(list) == 0 {
+			continue
+		}
+		for _, verb := range [][]string{{"calls", "ls"}, {"calls", "show", list[0].CallID}, append([]string{"calls", "answer", list[0].CallID}, os.Args[2:]...)} {
+			if code := execute(context.Background(), append(verb, "--data", os.Args[1]), os.Stdin, os.Stdout, os.Stderr); code != exitDone {
+				os.Exit(code)
+			}
+		}
+		return
+	}
+	fmt.Fprintln(os.Stderr, "no call waits")
+	os.Exit(1)
 }
 
 // revokeStanding revokes all approvals that stand, by the verb.
