@@ -17,6 +17,10 @@
 // was in waiting/ goes on to wait: nothing had been sent. So a request never runs
 // twice; finished ones are remembered for seven days. The answer's message id
 // follows from the request's id, so the answer is one event, too.
+//
+// Where a server wants to know something in the middle of a call, the event
+// tool.input_required has its questions, and the file answer_{id}.json in pending/
+// answers them, whichever way the call came in: see [Answer].
 package outbox
 
 import (
@@ -29,6 +33,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/fsnotify/fsnotify"
@@ -74,6 +79,8 @@ type Options struct {
 	// Ready returns once a tool can be called, or is not to be waited for, or ctx
 	// has ended: requests may be older than the platform. nil waits for none.
 	Ready func(ctx context.Context, tool string)
+	// Answer answers a call that waits; see [host.Host.AnswerInput]. nil refuses.
+	Answer func(callID string, r host.Replies, actor string) error
 }
 
 // Outbox watches one outbox folder. Make it with New and let one goroutine call
@@ -82,6 +89,8 @@ type Outbox struct {
 	o       Options
 	slots   chan struct{}
 	waiting chan struct{}
+	freed   chan struct{} // capacity 1: there is a slot for what was left
+	starved atomic.Bool   // something was left in pending/ for want of a slot
 	busy    sync.WaitGroup
 
 	mu     sync.Mutex
@@ -102,7 +111,7 @@ func New(o Options) (*Outbox, error) {
 		}
 	}
 	return &Outbox{
-		o: o, slots: make(chan struct{}, maxAtOnce), waiting: make(chan struct{}, maxWaiting), active: make(map[string]bool),
+		o: o, freed: make(chan struct{}, 1), slots: make(chan struct{}, maxAtOnce), waiting: make(chan struct{}, maxWaiting), active: make(map[string]bool),
 	}, nil
 }
 
@@ -134,6 +143,7 @@ func (x *Outbox) Run(ctx context.Context) {
 			return
 		case <-events:
 		case <-tick.C:
+		case <-x.freed:
 		case now := <-old.C:
 			x.prune(now)
 		}
@@ -151,9 +161,13 @@ func (x *Outbox) scan(ctx context.Context) {
 	}
 	for _, e := range entries {
 		m := fileForm.FindStringSubmatch(e.Name())
+		if a := answerForm.FindStringSubmatch(e.Name()); a != nil {
+			x.answer(e.Name(), a[1])
+			continue
+		}
 		if m == nil {
 			if filepath.Ext(e.Name()) == ".json" && e.Name()[0] != '.' {
-				x.refuse(Pending, e.Name(), "the file's name is not call_{id}.json with an id of letters, digits and . _ -")
+				x.refuse(Pending, e.Name(), "the file's name is not call_{id}.json or answer_{id}.json with an id of letters, digits and . _ -")
 			}
 			continue
 		}
@@ -162,13 +176,27 @@ func (x *Outbox) scan(ctx context.Context) {
 		}
 		select {
 		case x.slots <- struct{}{}:
-		case <-ctx.Done():
+		default: // not waited for here: a call under way may wait for an answer that comes by file
+			x.end(e.Name())
+			x.starved.Store(true)
 			return
 		}
 		x.busy.Go(func() {
+			defer x.free()
 			defer x.end(e.Name())
 			x.take(ctx, e.Name(), m[1])
 		})
+	}
+}
+
+// free has the outbox looked at again where that can help.
+func (x *Outbox) free() {
+	if !x.starved.Swap(false) {
+		return
+	}
+	select {
+	case x.freed <- struct{}{}:
+	default:
 	}
 }
 
@@ -218,6 +246,7 @@ func (x *Outbox) take(ctx context.Context, name, id string) {
 		}
 		claimed = Waiting
 		<-slot
+		x.free()
 		slot = x.waiting
 	}
 	if x.o.Ready(ctx, req.Name); ctx.Err() != nil {

@@ -30,7 +30,7 @@ func TestARequestIsReadStrictly(t *testing.T) {
 		`{"name":"s.t","timeout":5}`:                 `line 1: unknown member "timeout"; did you mean "timeout_ms"?`,
 		"{\n \"name\":\"s.t\",\n \"argments\":{}}":   `line 3: unknown member "argments"; did you mean "arguments"?`,
 		`{"Name":"s.t"}`:                             `did you mean "name"?`,
-		`{"name":"s.t","urgent":true}`:               "the members are approval, arguments, id,",
+		`{"name":"s.t","urgent":true}`:               "the members are approval, arguments, baggage, id,",
 		"{\"name\":\"s.t\",\n\"name\":\"s.u\"}":      `line 2: a second "name"`,
 		`{"name":"s.t","wait":"yes"}`:                `"wait" is not true or false`,
 		`{"name":"s.t","provenance":"a"}`:            `"provenance" is not a list of texts`,
@@ -96,10 +96,11 @@ type box struct {
 	seen  []string // refused
 	calls atomic.Int64
 	do    func(ctx context.Context, c host.Call) error
+	given map[string]chan host.Replies // by call
 }
 
 func open(t *testing.T, do func(ctx context.Context, c host.Call) error) *box {
-	b := &box{t: t, dir: t.TempDir(), do: do}
+	b := &box{t: t, dir: t.TempDir(), do: do, given: map[string]chan host.Replies{}}
 	b.start()
 	t.Cleanup(b.end)
 	return b
@@ -107,7 +108,7 @@ func open(t *testing.T, do func(ctx context.Context, c host.Call) error) *box {
 
 func (b *box) start() {
 	b.t.Helper()
-	x, err := New(Options{Dir: b.dir, Caller: b, Sink: b})
+	x, err := New(Options{Dir: b.dir, Caller: b, Sink: b, Answer: b.answer})
 	if err != nil {
 		b.t.Fatal(err)
 	}

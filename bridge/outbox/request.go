@@ -11,6 +11,7 @@ import (
 
 	"github.com/aurorabot-dev/platform/mcpkit/host"
 	"github.com/aurorabot-dev/platform/mcpkit/manifest/strict"
+	"github.com/aurorabot-dev/platform/mcpkit/signal"
 )
 
 const (
@@ -34,13 +35,18 @@ type Request struct {
 	Approval       string   `json:"approval,omitempty"`        // handle of an earlier question about the same call
 	IdempotencyKey string   `json:"idempotency_key,omitempty"` // a second call with it gets the first one's answer
 	Provenance     []string `json:"provenance,omitempty"`      // ids of the calls whose results the arguments came from
+	// The trace that the call belongs to (W3C Trace Context and Baggage).
+	TraceParent string `json:"traceparent,omitempty"`
+	TraceState  string `json:"tracestate,omitempty"`
+	Baggage     string `json:"baggage,omitempty"`
 }
 
 // call is the request as a call.
 func (r *Request) call(id string) host.Call {
 	return host.Call{
 		ID: id, Name: r.Name, Arguments: r.Arguments, Entrance: "outbox", Timeout: time.Duration(r.TimeoutMS) * time.Millisecond,
-		Wait: r.Wait, Approval: r.Approval, IdempotencyKey: r.IdempotencyKey, Provenance: r.Provenance,
+		Trace: signal.Trace{Parent: r.TraceParent, State: r.TraceState, Baggage: r.Baggage},
+		Wait:  r.Wait, Approval: r.Approval, IdempotencyKey: r.IdempotencyKey, Provenance: r.Provenance,
 	}
 }
 

@@ -476,3 +476,39 @@ func TestAServerThatMayNotAskIsRefusedAndSaidSo(t *testing.T) {
 	}
 	r.has("s", "mcp.error", 1)
 }
+
+func TestAServersQuestionIsAnsweredByFile(t *testing.T) {
+	r := launch(t, map[string]string{"s.yaml": fake("s", "elicit", "  elicitation: true\n")})
+	r.phase("s", "ready")
+	r.ask("call_q1.json", `{"name":"s.echo","traceparent":"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}`)
+	e := r.has("s", "tool.input_required", 1)[0]
+	if e.Header.CorrelationID != "q1" || e.Header.TraceParent == "" {
+		t.Errorf("the event is %+v", e.Header)
+	}
+	r.ask("answer_q1.json", `{"action":"accept","content":{"name":"Ada"}}`)
+	done := r.has("s", "tool.completed", 1)[0]
+	if preview, _ := field(t, done, "preview").(string); !strings.Contains(preview, `"name":"Ada"`) || done.Header.TraceParent == "" {
+		t.Errorf("the answer is %q of %+v", preview, done.Header)
+	}
+}
+
+func TestASubscribedResourcesChangesReachTheInboxAlsoAfterARestart(t *testing.T) {
+	r := launch(t, map[string]string{"s.yaml": fake("s", "resources", "")})
+	r.phase("s", "ready")
+	a := r.api()
+	a.ask(200, "POST", "/v1/resources/subscribe", `{"server":"s","uri":"note:///one"}`, nil)
+	if _, err := r.call("s.echo", ""); err != nil {
+		t.Fatal(err)
+	}
+	r.has("s", "mcp.notification.resources.updated", 1)
+	a.ask(200, "POST", "/v1/servers/s/restart", "", nil)
+	r.phase("s", "ready")
+	missed := r.has("s", "mcp.notification.resources.updated", 2)[1]
+	if !strings.Contains(string(missed.Payload.Data), `"aurora/missed":true`) {
+		t.Errorf("after the restart came %s", missed.Payload.Data)
+	}
+	if _, err := r.call("s.echo", ""); err != nil {
+		t.Fatal(err)
+	}
+	r.has("s", "mcp.notification.resources.updated", 3)
+}

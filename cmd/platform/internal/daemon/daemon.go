@@ -243,7 +243,7 @@ func (p *Platform) openAPI(ctx context.Context, down *teardown) error {
 
 // openOutbox carries out the calls that a Brain asks for with files.
 func (p *Platform) openOutbox(ctx context.Context, sink signal.Sink, down *teardown) error {
-	x, err := outbox.New(outbox.Options{Dir: p.layout.Outbox(), Caller: p.host, Sink: sink, Logger: p.log, Ready: p.awaitTool})
+	x, err := outbox.New(outbox.Options{Dir: p.layout.Outbox(), Caller: p.host, Answer: p.host.AnswerInput, Sink: sink, Logger: p.log, Ready: p.awaitTool})
 	if err != nil {
 		return err
 	}
