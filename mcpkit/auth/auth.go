@@ -73,6 +73,10 @@ type Config struct {
 	ClientSecret string
 	Key          crypto.Signer
 	Method       string
+	// Assertion is what a workload's surroundings vouch for it with, a JWT for the
+	// issuer, read anew for each token. With it ClientCredentials is the JWT bearer
+	// grant (RFC 7523 section 2.1), and a secret is not needed.
+	Assertion func() (string, error)
 	// ClientMetadataURL is a client by the address of its metadata
 	// (draft-ietf-oauth-client-id-metadata-document), for issuers that read such.
 	ClientMetadataURL string
@@ -166,8 +170,8 @@ func New(cfg Config, o Options) (*Client, error) {
 		fault = "the token is empty"
 	case oauth && o.Store == nil:
 		fault = "there is no store for tokens"
-	case cfg.Type == ClientCredentials && (cfg.ClientID == "" || cfg.ClientSecret == "" && cfg.Key == nil):
-		fault = "client_credentials needs a client_id and a client_secret or a key"
+	case cfg.Type == ClientCredentials && (cfg.ClientID == "" || cfg.ClientSecret == "" && cfg.Key == nil && cfg.Assertion == nil):
+		fault = "client_credentials needs a client_id and a client_secret, a key or an assertion"
 	case cfg.ClientSecret != "" && cfg.Key != nil:
 		fault = "a client has a secret or a key, not both"
 	case cfg.ClientID == "" && (cfg.ClientSecret != "" || cfg.Key != nil):

@@ -3,7 +3,9 @@ package auth
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -244,8 +246,9 @@ func (c *Client) renew(ctx context.Context, stale string) (*tokens.Record, error
 	form := grant("refresh_token", rec.Key.Resource)
 	form.Set("refresh_token", rec.Refresh)
 	if c.cfg.Type == ClientCredentials {
-		form = grant("client_credentials", rec.Key.Resource)
-		setScope(form, rec.Scopes)
+		if form, err = c.machineGrant(rec.Key.Resource, rec.Scopes); err != nil {
+			return nil, err
+		}
 	}
 	next := *rec
 	if err := c.ask(ctx, &next, form); err != nil {
@@ -311,9 +314,10 @@ func (c *Client) machine(ctx context.Context, sent string, ch discovery.Challeng
 		return err
 	}
 	next := newRecord(c.cfg.Server, found, client)
-	scopes := c.scopes(found, ch, rec, more)
-	form := grant("client_credentials", found.Resource)
-	setScope(form, scopes)
+	form, err := c.machineGrant(found.Resource, c.scopes(found, ch, rec, more))
+	if err != nil {
+		return err
+	}
 	if err := c.ask(ctx, next, form); err != nil {
 		if oe, ok := errors.AsType[*IssuerError](err); ok && !oe.temporary() {
 			return c.needed(false, "%v", oe)
@@ -328,6 +332,22 @@ func (c *Client) machine(ctx context.Context, sent string, ch discovery.Challeng
 	c.mu.Unlock()
 	c.log.Info("authorized as a client of its own", "issuer", found.Issuer, "scopes", next.Scopes)
 	return nil
+}
+
+// machineGrant begins the form with which a machine asks for a token.
+func (c *Client) machineGrant(resource string, scopes []string) (url.Values, error) {
+	form := grant("client_credentials", resource)
+	if c.cfg.Assertion != nil {
+		assertion, err := c.cfg.Assertion()
+		if err != nil {
+			return nil, fmt.Errorf("reading the assertion: %w", err)
+		}
+		c.opts.Secret(assertion)
+		form.Set("grant_type", "urn:ietf:params:oauth:grant-type:jwt-bearer")
+		form.Set("assertion", assertion)
+	}
+	setScope(form, scopes)
+	return form, nil
 }
 
 // scopes are those to ask for: the configured ones, else those of the challenge,

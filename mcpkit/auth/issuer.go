@@ -52,7 +52,7 @@ func (c *Client) discover(ctx context.Context, ch discovery.Challenge) (*discove
 	if err != nil {
 		return nil, err
 	}
-	if c.cfg.Issuer == "" && (c.cfg.ClientSecret != "" || c.cfg.Key != nil) {
+	if c.cfg.Issuer == "" && (c.cfg.ClientSecret != "" || c.cfg.Key != nil || c.cfg.Assertion != nil) {
 		all, err := c.opts.Store.Find(c.cfg.Server)
 		if err != nil {
 			return nil, err
@@ -274,7 +274,7 @@ func (c *Client) post(ctx context.Context, rec *tokens.Record, endpoint string, 
 
 // without removes from a text what a form says in confidence.
 func without(text string, form url.Values) string {
-	for _, name := range []string{"code", "code_verifier", "refresh_token", "client_secret", "client_assertion", "token"} {
+	for _, name := range []string{"code", "code_verifier", "refresh_token", "client_secret", "client_assertion", "assertion", "token"} {
 		if v := form.Get(name); v != "" {
 			text = strings.ReplaceAll(text, v, "[redacted]")
 		}

@@ -305,6 +305,29 @@ func TestAMachineAuthorizesItself(t *testing.T) {
 	}
 }
 
+func TestAWorkloadIsVouchedForByWhatItsSurroundingsSay(t *testing.T) {
+	r := newRig(t)
+	said := "first-assertion-0815"
+	r.as.Register("workload", authtest.Client{Assertion: said})
+	r.cfg.Type, r.cfg.ClientID = auth.ClientCredentials, "workload"
+	r.cfg.Assertion = func() (string, error) { return said, nil }
+	r.want(r.client(), "read", 200)
+	said = "second-assertion-4711" // they are replaced every hour or so
+	r.as.Register("workload", authtest.Client{Assertion: said})
+	r.want(r.age(), "read", 200)
+	said = "one-that-is-not-good"
+	_, err := r.get(r.age(), "read")
+	r.needs(err, "invalid_grant")
+	if strings.Contains(err.Error(), said) {
+		t.Errorf("the error quotes the assertion: %v", err)
+	}
+	r.cfg.Assertion = func() (string, error) { return "", errors.New("no such file") }
+	_, err = r.get(r.age(), "read")
+	if f, ok := errors.AsType[*fault.Error](err); !ok || !f.Retryable {
+		t.Errorf("without an assertion: %v", err)
+	}
+}
+
 func TestAConfiguredSecretIsNotShownToAnotherIssuer(t *testing.T) {
 	r := newRig(t)
 	evil := authtest.NewIssuer(t)

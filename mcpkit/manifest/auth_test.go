@@ -19,6 +19,7 @@ func TestHowToAuthorizeFollowsFromWhatIsWritten(t *testing.T) {
 		"  headers: {authorization: 'X y'}\n": AuthNone,
 		"  auth: {type: client_credentials, client_id: a, client_secret: '${S}'}\n":                                AuthClientCredentials,
 		"  auth: {type: client_credentials, client_id: a, client_key_file: k.pem, client_auth: private_key_jwt}\n": AuthClientCredentials,
+		"  auth: {type: client_credentials, client_id: a, assertion_file: /run/token}\n":                           AuthClientCredentials,
 		"  auth: {client_id: a, issuer: 'https://id.example', redirect_port: 8976, audience: ['api://x']}\n":       AuthOAuth,
 	} {
 		m := mustParse(t, "a.yaml", remote(auth), env("S=secret-of-a"))
@@ -40,7 +41,8 @@ func TestWhatCannotAuthorizeIsAFault(t *testing.T) {
 		{"  auth: {token: abc, scopes: [a]}\n", "type bearer has no scopes"},
 		{"  auth: {token: abc}\n  headers: {AUTHORIZATION: x}\n", "headers has an Authorization already"},
 		{"  auth: {type: client_credentials, client_secret: abc}\n", "needs a client_id"},
-		{"  auth: {type: client_credentials, client_id: abc}\n", "needs a client_secret or a client_key_file"},
+		{"  auth: {type: client_credentials, client_id: abc}\n", "needs a client_secret, a client_key_file or an assertion_file"},
+		{"  auth: {assertion_file: x}\n", "type oauth has no assertion_file"},
 		{"  auth: {client_secret: abc}\n", "needs its client_id"},
 		{"  auth: {client_id: a, client_secret: abc, client_key_file: x}\n", "has a client_secret already"},
 		{"  auth: {client_id: a, client_auth: tls}\n", "unknown method"},

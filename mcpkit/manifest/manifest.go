@@ -131,6 +131,7 @@ type Auth struct {
 	ClientID          string   `json:"client_id,omitempty" jsonschema:"client that is registered with the issuer already"`
 	ClientSecret      string   `json:"client_secret,omitempty" jsonschema:"its secret"`
 	ClientKeyFile     string   `json:"client_key_file,omitempty" jsonschema:"its private key in PEM instead of a secret, relative to the manifest's folder"`
+	AssertionFile     string   `json:"assertion_file,omitempty" jsonschema:"file with a JWT that vouches for the platform, read anew for each token, relative to the manifest's folder; client_credentials then needs no secret"`
 	ClientAuth        string   `json:"client_auth,omitempty" jsonschema:"how the client authenticates: client_secret_basic, client_secret_post, private_key_jwt or none; as the issuer prefers where absent"`
 	ClientMetadataURL string   `json:"client_metadata_url,omitempty" jsonschema:"https address of a client id metadata document, for issuers that read such"`
 	Issuer            string   `json:"issuer,omitempty" jsonschema:"the only authorization server to use; the one that the server names where absent"`

@@ -269,8 +269,11 @@ func (m *Manifest) checkAuth(fault report) {
 	if machine && a.ClientID == "" {
 		fault(key, "", "client_credentials needs a client_id")
 	}
-	if machine && a.ClientSecret == "" && a.ClientKeyFile == "" && !m.Disabled {
-		fault(key, "", "client_credentials needs a client_secret or a client_key_file")
+	if machine && a.ClientSecret == "" && a.ClientKeyFile == "" && a.AssertionFile == "" && !m.Disabled {
+		fault(key, "", "client_credentials needs a client_secret, a client_key_file or an assertion_file")
+	}
+	if a.AssertionFile != "" && !machine {
+		fault(key+".assertion_file", "write type: client_credentials", "type %s has no assertion_file", typ)
 	}
 	if a.ClientSecret != "" && a.ClientKeyFile != "" {
 		fault(key+".client_key_file", "keep one of them", "the client has a client_secret already")

@@ -12,10 +12,7 @@ package main
 import (
 	"cmp"
 	"context"
-	"crypto"
-	"crypto/x509"
 	"encoding/json"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -36,6 +33,7 @@ type settings struct {
 	ClientID     string `json:"client_id"`
 	ClientSecret string `json:"client_secret"`
 	PrivateKey   string `json:"private_key_pem"`
+	Assertion    string `json:"valid_jwt"`
 	ToolCalls    []struct {
 		Name      string          `json:"name"`
 		Arguments json.RawMessage `json:"arguments"`
@@ -74,7 +72,7 @@ func run(ctx context.Context, scenario, server string) (err error) {
 			return err
 		}
 		defer os.RemoveAll(dir)
-		machine := strings.HasPrefix(scenario, "auth/client-credentials")
+		machine := strings.HasPrefix(scenario, "auth/client-credentials") || scenario == "auth/wif-jwt-bearer"
 		if o.Authorizer, err = authorizer(server, dir, machine, set, log); err != nil {
 			return err
 		}
@@ -114,19 +112,12 @@ func authorizer(server, dir string, machine bool, set settings, log *slog.Logger
 		cfg.ClientMetadataURL = clientMetadata
 	}
 	if set.PrivateKey != "" && machine {
-		block, _ := pem.Decode([]byte(set.PrivateKey))
-		if block == nil {
-			return nil, errors.New("the private key is no PEM")
-		}
-		key, err := x509.ParsePKCS8PrivateKey(block.Bytes)
-		if err != nil {
+		if cfg.Key, err = auth.ParseKey([]byte(set.PrivateKey)); err != nil {
 			return nil, fmt.Errorf("reading the private key: %w", err)
 		}
-		signer, ok := key.(crypto.Signer)
-		if !ok {
-			return nil, errors.New("the private key cannot sign")
-		}
-		cfg.Key = signer
+	}
+	if set.Assertion != "" && machine {
+		cfg.Assertion = func() (string, error) { return set.Assertion, nil }
 	}
 	return auth.New(cfg, auth.Options{
 		Store: store, Logger: log, RedirectURI: "http://localhost:3000/callback", Browse: browse,

@@ -59,6 +59,7 @@ type Client struct {
 	Secret    string
 	Redirects []string
 	Key       *ecdsa.PublicKey
+	Assertion string         // that vouches for it
 	Metadata  map[string]any // of its registration
 }
 

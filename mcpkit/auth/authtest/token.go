@@ -57,6 +57,11 @@ func (as *Issuer) token(w http.ResponseWriter, r *http.Request) {
 			refuse(w, http.StatusBadRequest, "unauthorized_client", "only for clients that can prove who they are")
 			return
 		}
+	case "urn:ietf:params:oauth:grant-type:jwt-bearer":
+		if c := as.clients[id]; c.Assertion == "" || r.Form.Get("assertion") != c.Assertion {
+			refuse(w, http.StatusBadRequest, "invalid_grant", "not "+r.Form.Get("assertion"))
+			return
+		}
 	default:
 		refuse(w, http.StatusBadRequest, "unsupported_grant_type", "")
 		return

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/control"
 	"github.com/aurorabot-dev/platform/mcpkit/auth"
@@ -69,14 +70,25 @@ func (o *Options) authConfig(m *manifest.Manifest) (auth.Config, error) {
 		}
 		c.Key = key
 	}
+	if a.AssertionFile != "" {
+		c.Assertion = func() (string, error) {
+			raw, err := os.ReadFile(beside(m, a.AssertionFile))
+			return strings.TrimSpace(string(raw)), err
+		}
+	}
 	return c, nil
 }
 
-func readKey(m *manifest.Manifest, file string) (crypto.Signer, error) {
-	if !filepath.IsAbs(file) {
-		file = filepath.Join(m.Dir, file)
+// beside is the path of a file that a manifest names.
+func beside(m *manifest.Manifest, file string) string {
+	if filepath.IsAbs(file) {
+		return file
 	}
-	raw, err := os.ReadFile(file)
+	return filepath.Join(m.Dir, file)
+}
+
+func readKey(m *manifest.Manifest, file string) (crypto.Signer, error) {
+	raw, err := os.ReadFile(beside(m, file))
 	if err != nil {
 		return nil, err
 	}
