@@ -104,6 +104,11 @@ func (s *Session) watch(ctx context.Context) time.Duration {
 	}
 	// Any answer proves life, a refusal too.
 	_, err := s.request(ctx, m)
+	if err != nil && (err.Code == fault.Unreachable || err.Code == fault.ConnectionLost) && !s.closing.Load() {
+		s.fail(fmt.Errorf("asking server %s for a sign of life: %w", s.server, err))
+		s.wire.Close()
+		return s.cfg.PingInterval
+	}
 	mute := err != nil && err.Code == fault.Timeout && s.life.Load() == before
 	if mute && !s.signals.held(began) && !s.closing.Load() {
 		s.fail(fmt.Errorf("%w: no sign of life for %v", ErrHung, (silent + s.cfg.PingTimeout).Round(time.Millisecond)))

@@ -276,7 +276,9 @@ func (s *Session) readAll() {
 			}
 			break
 		}
-		s.alive()
+		if l.Failed == nil {
+			s.alive()
+		}
 		s.receive(l)
 	}
 	s.wire.Close()

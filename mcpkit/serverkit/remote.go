@@ -48,23 +48,28 @@ func (s *server) hold(w want) {
 		passes := passes(end.err)
 		delay, more := policy.crashed(end.healthy, passes)
 		delay = max(delay, retryAfter(end.err))
-		s.lost(w, end, policy.crashes, told && passes)
+		phase := Backoff
 		switch {
 		case cause == causeNeedsAuth:
-			s.enter(NeedsAuth)
+			phase = NeedsAuth
+		case !more:
+			phase = Failed
+		}
+		s.enter(phase) // before the outcome is known: who hears of it may call Start
+		s.lost(w, end, policy.crashes, told && passes)
+		switch phase {
+		case NeedsAuth:
 			<-w.over
 			return
-		case !more:
+		case Failed:
 			reason := fmt.Sprintf("failure %d in a row; the last: %s", policy.crashes, end.exit.Reason)
 			if w.spec.Restart.Never {
 				reason = "reconnecting is off; " + end.exit.Reason
 			}
-			s.enter(Failed)
 			s.emit(signal.ServerPermanentlyFailed, end.lifecycle(policy.crashes, reason))
 			<-w.over
 			return
 		}
-		s.enter(Backoff)
 		if !told || !passes {
 			l := end.lifecycle(policy.crashes, end.exit.Reason)
 			l.BackoffMS = delay.Milliseconds()

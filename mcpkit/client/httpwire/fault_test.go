@@ -248,6 +248,31 @@ func TestAServerThatGivesNoSignOfLifeIsHung(t *testing.T) {
 	}
 }
 
+func TestAServerThatHasGoneIsNoticedWithoutACall(t *testing.T) {
+	for name, c := range map[string]struct {
+		handler func(*mcp.Server) http.Handler
+		ping    time.Duration
+	}{"by its stream": {stateful, time.Hour}, "by a ping": {stateless, 200 * time.Millisecond}} {
+		t.Run(name, func(t *testing.T) {
+			server, _ := newServer(t)
+			h := httptest.NewServer(c.handler(server))
+			defer h.Close()
+			s := newKit(t).mustOpen(t, h.URL, func(_ *httpwire.Options, cfg *client.ServerConfig) { cfg.PingInterval = c.ping })
+			h.Listener.Close()
+			h.CloseClientConnections()
+			select {
+			case <-s.Done():
+			case <-deadline(t).Done():
+				t.Fatal("it was not noticed")
+			}
+			var f *fault.Error
+			if !errors.As(s.Err(), &f) || f.Code != fault.Unreachable {
+				t.Errorf("the session ended with %v", s.Err())
+			}
+		})
+	}
+}
+
 // keys is an authorizer whose token can be renewed.
 type keys struct {
 	token      atomic.Value

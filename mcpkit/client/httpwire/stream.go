@@ -21,6 +21,10 @@ func (w *Wire) get(ctx context.Context, last string) (*http.Response, error) {
 	}}, w.o.AnswerTimeout)
 }
 
+// maxUnreached is how often in a row a server that had a stream open may be
+// unreachable before it counts as gone.
+const maxUnreached = 2
+
 // listen keeps the stream open by which a server with sessions says what no
 // request asked for (2025-11-25, basic/transports: listening for messages from
 // the server). Where the server has none, that is no fault. It calls listening
@@ -34,8 +38,12 @@ func (w *Wire) listen(listening func()) {
 		switch {
 		case err != nil:
 			w.log.Debug("the stream of events cannot be opened", "error", err)
-			if fault.From(err).Code == fault.NeedsAuth {
+			switch code := fault.From(err).Code; {
+			case code == fault.NeedsAuth:
 				return // requests will say so
+			case code == fault.Unreachable && opened && barren >= maxUnreached:
+				w.fail(err) // it has gone, and so has its session, as a rule
+				return
 			}
 		case resp.StatusCode == http.StatusOK && mediaType(resp) == "text/event-stream":
 			opened = true
