@@ -33,7 +33,7 @@ func (r *request) call(ctx context.Context) ([]byte, *Error) {
 	if tool == nil {
 		return nil, &Error{Code: codeInvalidParams, Message: fmt.Sprintf("unknown tool: %.200q", r.p.name)}
 	}
-	c := host.Call{Name: table.ExportName(tool.ID()), Arguments: r.p.arguments, Entrance: Entrance, Far: r.far(), Trace: r.p.meta.trace}
+	c := host.Call{Name: table.ExportName(tool.ID()), Arguments: r.p.arguments, Entrance: Entrance, Far: r.far(), Trace: r.p.meta.trace, RecordOnly: true}
 	if r.p.meta.token != nil {
 		c.Progress = r.progress
 	}

@@ -115,6 +115,9 @@ type Call struct {
 	Input InputFunc
 	// Trace is the caller's, for the server and the record.
 	Trace signal.Trace
+	// RecordOnly says that the call is nothing of the Brain's: by default the event
+	// that ends it is recorded and not delivered.
+	RecordOnly bool
 }
 
 // Answer asks for the event that ends a call to carry the whole result.

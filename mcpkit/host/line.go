@@ -85,6 +85,7 @@ func (l *line) emit(kind signal.Kind, summary string, fill func(*signal.Step)) {
 		fill(step)
 	}
 	s := signal.Signal{Kind: kind, Server: l.step.Server, Time: l.now, CallID: l.id, Summary: summary, Trace: l.call.Trace, Data: step}
+	s.RecordOnly = l.call.RecordOnly && last(kind)
 	if a := l.call.Answer; a != nil && last(kind) {
 		if err := l.settle(); err != nil {
 			l.h.o.Logger.Error("a call ends that was not settled", "call", l.id, "error", err)

@@ -1,0 +1,63 @@
+// Command baseline is a plain gateway written with the SDK: what most people
+// would write, and what the platform's gateway is measured against. It starts the
+// servers that its arguments name, and serves their tools over Streamable HTTP.
+//
+//	baseline ADDRESS NAME=COMMAND …
+package main
+
+import (
+	"context"
+	"log"
+	"net/http"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if len(os.Args) < 3 {
+		log.Fatal("usage: baseline ADDRESS NAME=COMMAND …")
+	}
+	server := mcp.NewServer(&mcp.Implementation{Name: "baseline", Version: "1"}, nil)
+	for _, arg := range os.Args[2:] {
+		name, command, _ := strings.Cut(arg, "=")
+		if err := forward(ctx, server, name, strings.Fields(command)); err != nil {
+			log.Fatal(name, ": ", err)
+		}
+	}
+	handler := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, &mcp.StreamableHTTPOptions{JSONResponse: true})
+	srv := &http.Server{Addr: os.Args[1], Handler: handler}
+	defer context.AfterFunc(ctx, func() { srv.Close() })()
+	if err := srv.ListenAndServe(); err != http.ErrServerClosed {
+		log.Fatal(err)
+	}
+}
+
+// forward starts a server and offers its tools under its name.
+func forward(ctx context.Context, to *mcp.Server, name string, command []string) error {
+	client := mcp.NewClient(&mcp.Implementation{Name: "baseline", Version: "1"}, nil)
+	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
+	cmd.Stderr = os.Stderr
+	session, err := client.Connect(ctx, &mcp.CommandTransport{Command: cmd}, nil)
+	if err != nil {
+		return err
+	}
+	for tool, err := range session.Tools(ctx, nil) {
+		if err != nil {
+			return err
+		}
+		offered := *tool
+		offered.Name = "mcp__" + name + "__" + tool.Name
+		own := tool.Name
+		to.AddTool(&offered, func(ctx context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			return session.CallTool(ctx, &mcp.CallToolParams{Name: own, Arguments: r.Params.Arguments})
+		})
+	}
+	return nil
+}
