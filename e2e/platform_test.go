@@ -56,6 +56,12 @@ const trusting = "unlisted: {unknown: low}\nreview: {first: {unknown: pin}, adde
 // start runs the platform on manifests, given by file name.
 func start(t *testing.T, manifests map[string]string) *platform {
 	t.Helper()
+	return startWith(t, manifests, "")
+}
+
+// startWith is start with more of platform.yaml.
+func startWith(t *testing.T, manifests map[string]string, settings string) *platform {
+	t.Helper()
 	base := t.TempDir()
 	p := &platform{t: t, data: filepath.Join(base, "data"), dir: filepath.Join(base, "manifests"), log: filepath.Join(base, "platform.log")}
 	config := filepath.Join(base, "platform.yaml")
@@ -64,7 +70,7 @@ func start(t *testing.T, manifests map[string]string) *platform {
 		t.Fatal(err)
 	}
 	for name, text := range map[string]string{
-		config:                             "policy: policy.yaml\n",
+		config:                             "policy: policy.yaml\n" + settings,
 		filepath.Join(base, "policy.yaml"): trusting,
 	} {
 		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
