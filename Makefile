@@ -33,11 +33,12 @@ lint: ## formatting, vet, static analysis, module tidiness
 	$(GO) mod tidy -diff
 	$(GO) run $(STATICCHECK) -tags e2e ./...
 
-e2e: build ## third-party servers, a real browser, faults; needs Node.js, installs the rest
+e2e: build ## third-party servers, a real browser, faults, the conformance suite; needs Node.js, installs the rest
 	@./e2e/setup
 	AURORA_LONG=$(LONG) $(GO) test -tags e2e -count=1 -timeout $(E2E_TIMEOUT) -v ./e2e/...
+	@./e2e/conformance/run
 
-conformance: build ## the official conformance suite against our client; installs it from npm
+conformance: build ## the official conformance suite against our client and the gateway; installs it from npm
 	@./e2e/conformance/run
 
 bench: ## benchmarks as a table of ratios against baselines of the same run
