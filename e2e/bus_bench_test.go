@@ -21,6 +21,9 @@ import (
 	"testing"
 	"time"
 
+	natsserver "github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 	"golang.org/x/sys/unix"
 
 	"github.com/aurorabot-dev/platform/amp"
@@ -37,6 +40,7 @@ import (
 //	B   batches written, synced by one syncfs and renamed, the three at once: the
 //	    system calls of the bus for its files, and nothing else
 //	R2  a log alone: preallocated, appended to and synced for all who wait
+//	J   JetStream that syncs each message
 //
 // The baselines are given encoded events; the bus is given envelopes. What other
 // processes of the machine take is measured too, and a step is done again that
@@ -290,6 +294,36 @@ func (l *bareLog) close() {
 	l.f.Close()
 }
 
+// newStream is J: publishing to a JetStream server of this process that syncs each
+// message before it acknowledges.
+func newStream(t *testing.T, dir string) (publish func(raw []byte) error) {
+	s, err := natsserver.NewServer(&natsserver.Options{Host: "127.0.0.1", Port: -1, JetStream: true, StoreDir: dir, SyncAlways: true, NoLog: true, NoSigs: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Start()
+	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
+	if !s.ReadyForConnections(time.Minute) {
+		t.Fatal("the nats-server does not start")
+	}
+	conn, err := nats.Connect(s.ClientURL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(conn.Close)
+	js, err := jetstream.New(conn)
+	if err == nil {
+		_, err = js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "BENCH", Subjects: []string{"bench"}})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func(raw []byte) error {
+		_, err := js.Publish(context.Background(), "bench", raw)
+		return err
+	}
+}
+
 func openInbox(t *testing.T, dir string) *inbox.Inbox {
 	unlimited := inbox.Limit{Files: 1e9} // more than the measurements leave pending
 	x, err := inbox.Open(inbox.Options{Dir: filepath.Join(dir, "inbox"), Soft: unlimited, Hard: unlimited, Journal: journal.Options{Dir: filepath.Join(dir, "journal")}})
@@ -480,8 +514,9 @@ func TestBus(t *testing.T) {
 	x := openInbox(t, dir)
 	pending := filepath.Join(dir, "inbox", queue.Pending)
 	all, raw := events(t, n)
+	stream := newStream(t, filepath.Join(dir, "stream"))
 	q := quiet{patience: 2 * time.Minute}
-	var steady, p50, p99, syncs, plain, batches, synced, syncedOne, burst, bare, ackOne []float64
+	var steady, p50, p99, syncs, plain, batches, synced, syncedOne, burst, bare, ackOne, streamed []float64
 	var steadyCPU, plainCPU, batchesCPU, syncedCPU []float64 // microseconds of an event
 	for round := range busRounds {
 		files := newPlainFiles(t, filepath.Join(dir, fmt.Sprint("plain", round)))
@@ -507,6 +542,8 @@ func TestBus(t *testing.T) {
 			flush(t, x)
 		})
 		burst = append(burst, rate)
+		q.run(t, dir, func() { rate, _ = each(t, producers, n/8, func(i int) error { return stream(raw[i]) }) })
+		streamed = append(streamed, rate)
 		var before int64
 		used = q.run(t, dir, func() {
 			before = x.Counters().Syncs
@@ -534,6 +571,7 @@ func TestBus(t *testing.T) {
 		row{what + "N, files renamed without sync", perSecond(steady), perSecond(plain), ratios(steady, plain), ">= 0.45"},
 		row{what + "F, file and folder synced each", perSecond(steady), perSecond(synced), ratios(steady, synced), ">= 2.5"},
 		row{what + "B, the system calls for its files alone", perSecond(steady), perSecond(batches), ratios(steady, batches), ""},
+		row{what + "J, JetStream with sync always", perSecond(steady), perSecond(streamed), ratios(steady, streamed), ">= 5"},
 		row{"CPU of an event, durable and visible; N", microseconds(steadyCPU), microseconds(plainCPU), ratios(steadyCPU, plainCPU), ""},
 		row{"CPU of an event, durable and visible; F", microseconds(steadyCPU), microseconds(syncedCPU), ratios(steadyCPU, syncedCPU), ""},
 		row{"CPU of an event, durable and visible; B", microseconds(steadyCPU), microseconds(batchesCPU), ratios(steadyCPU, batchesCPU), ""},
@@ -636,14 +674,15 @@ func TestBusWithManyIDsAndFilesPending(t *testing.T) {
 	fillPending(t, filepath.Join(full, "inbox", queue.Pending))
 	rest(dir)
 
-	var start, grown []float64
+	q := quiet{patience: 2 * time.Minute}
+	var start, startCPU, grown []float64
 	for range 5 {
 		var before, after runtime.MemStats
 		runtime.GC()
 		runtime.ReadMemStats(&before)
-		begun := time.Now()
+		begun, used := time.Now(), cpu(t)
 		x := openInbox(t, full)
-		start = append(start, time.Since(begun).Seconds())
+		start, startCPU = append(start, time.Since(begun).Seconds()), append(startCPU, (cpu(t)-used).Seconds())
 		counted(x)
 		runtime.GC()
 		runtime.ReadMemStats(&after)
@@ -657,20 +696,22 @@ func TestBusWithManyIDsAndFilesPending(t *testing.T) {
 	x, y := openInbox(t, full), openInbox(t, none)
 	counted(x)
 	all, _ := events(t, n)
-	q := quiet{patience: time.Minute}
-	rate := func(x *inbox.Inbox, of string) (rate float64) {
-		q.run(t, dir, func() { rate, _ = load(t, x, filepath.Join(of, "inbox", queue.Pending), all) })
-		return rate
+	var a, b, aCPU, bCPU []float64
+	rate := func(x *inbox.Inbox, of string, rates, used *[]float64) {
+		var rate float64
+		took := q.run(t, dir, func() { rate, _ = load(t, x, filepath.Join(of, "inbox", queue.Pending), all) })
+		*rates, *used = append(*rates, rate), append(*used, float64(took.Microseconds())/n)
 	}
-	var a, b []float64
 	for range busRounds {
-		a, b = append(a, rate(x, full)), append(b, rate(y, none))
+		rate(x, full, &a, &aCPU)
+		rate(y, none, &b, &bCPU)
 	}
 	t.Log(&q)
 	with := fmt.Sprintf("with %d ids and %d files pending", ids, many())
 	rows = append(rows,
 		row{"durable and visible " + with + "; with none", perSecond(a), perSecond(b), ratios(a, b), ">= 0.8"},
-		row{"start " + with, fmt.Sprintf("%.2f s", median(start)), "", "", "< 1 s"},
+		row{"CPU of an event " + with + "; with none", microseconds(aCPU), microseconds(bCPU), ratios(aCPU, bCPU), ""},
+		row{"start " + with + "; CPU of that", fmt.Sprintf("%.2f s", median(start)), fmt.Sprintf("%.2f s", median(startCPU)), "", "< 1 s"},
 		row{"memory " + with, fmt.Sprintf("%.0f MB", median(grown)), "", "", "< 64 MB"},
 	)
 }
