@@ -285,7 +285,7 @@ func (p *projector) giveWay(ctx context.Context) {
 	if backlog <= int64(p.x.opt.Batch) {
 		p.deferred = 0
 	}
-	for last := uint64(0); backlog > 4*int64(p.x.opt.Batch) && backlog < int64(p.x.opt.MaxLag)*3/4 && p.deferred < p.x.opt.MaxDefer; backlog = p.x.backlog() {
+	for last := uint64(0); backlog > 4*int64(p.x.opt.Batch) && backlog < int64(p.x.opt.MaxLag)*15/16 && p.deferred < p.x.opt.MaxDefer; backlog = p.x.backlog() {
 		end, _ := p.x.journal.End()
 		if end == last {
 			return
