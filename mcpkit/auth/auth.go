@@ -21,7 +21,8 @@
 // is used, so that it can be removed where others write it.
 //
 // The package opens no browser and no port. Where a server's metadata may lead is
-// decided in package discovery below it.
+// decided in package discovery below it, what is said to an issuer in package
+// issuer.
 package auth
 
 import (
@@ -39,6 +40,7 @@ import (
 	"time"
 
 	"github.com/aurorabot-dev/platform/mcpkit/auth/discovery"
+	"github.com/aurorabot-dev/platform/mcpkit/auth/issuer"
 	"github.com/aurorabot-dev/platform/mcpkit/auth/tokens"
 )
 
@@ -48,15 +50,6 @@ const (
 	Bearer            = "bearer"             // a configured token
 	OAuth             = "oauth"              // a person agrees in a browser
 	ClientCredentials = "client_credentials" // a machine speaks for itself (RFC 6749 section 4.4)
-)
-
-// The ways in which a client shows at the token endpoint that it is itself
-// (RFC 7591 section 2, RFC 7523).
-const (
-	methodNone  = "none"
-	methodBasic = "client_secret_basic"
-	methodPost  = "client_secret_post"
-	methodJWT   = "private_key_jwt"
 )
 
 // Config says how to authorize towards one server.
@@ -134,6 +127,7 @@ type Client struct {
 	url   *url.URL
 	log   *slog.Logger
 	fetch *discovery.Fetcher
+	party *issuer.Party
 
 	turn     chan struct{} // holds one token: who has it changes the record
 	failed   error         // of the last renewal; with the turn
@@ -207,8 +201,17 @@ func New(cfg Config, o Options) (*Client, error) {
 	o.Secret(cfg.Token, cfg.ClientSecret)
 	c := &Client{cfg: cfg, opts: o, url: u, log: o.Logger.With("server", cfg.Server), turn: make(chan struct{}, 1)}
 	c.fetch = discovery.New(discovery.Options{Server: u, Issuer: cfg.Issuer, Proxy: o.Proxy, TLS: o.TLS})
+	c.party = &issuer.Party{
+		Fetch: c.fetch, Server: u, Secret: o.Secret, Logger: c.log, Name: o.Name,
+		ClientID: cfg.ClientID, ClientSecret: cfg.ClientSecret, Method: cfg.Method, Key: cfg.Key,
+		MetadataURL: cfg.ClientMetadataURL, Audience: cfg.Audience,
+	}
 	return c, nil
 }
+
+// ParseKey reads a client's private key in PEM: PKCS #8, or the older forms of RSA
+// and EC.
+func ParseKey(data []byte) (crypto.Signer, error) { return issuer.ParseKey(data) }
 
 // Close ends idle connections to the authorization server.
 func (c *Client) Close() { c.fetch.Close() }
@@ -216,6 +219,14 @@ func (c *Client) Close() { c.fetch.Close() }
 // needed is what only a person can mend.
 func (c *Client) needed(login bool, format string, args ...any) *NeededError {
 	return &NeededError{Server: c.cfg.Server, Reason: fmt.Sprintf(format, args...), Login: login}
+}
+
+// mendable makes of what an issuer cannot be used for what a person can mend.
+func (c *Client) mendable(err error) error {
+	if u, ok := errors.AsType[*issuer.Unusable](err); ok {
+		return c.needed(false, "%s", u.Reason)
+	}
+	return err
 }
 
 // ours reports whether a request goes to the server itself: nothing is shown to
@@ -402,7 +413,7 @@ func (c *Client) Logout(ctx context.Context) (revoked int, err error) {
 	all, err := c.opts.Store.Find(c.cfg.Server)
 	faults := []error{err}
 	for _, r := range all {
-		n, err := c.revoke(ctx, r)
+		n, err := c.party.Revoke(ctx, r)
 		revoked += n
 		faults = append(faults, err, c.opts.Store.Delete(r.Key))
 	}

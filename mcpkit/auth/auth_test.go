@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -528,6 +529,15 @@ func TestATokenGoesToItsServerAndNoOther(t *testing.T) {
 	if len(other.Tokens()) != 0 {
 		t.Error("the other server was shown a token")
 	}
+}
+
+func TestAServerThatWantsNobodyToLogInIsLeftAlone(t *testing.T) {
+	r := newRig(t)
+	open := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(open.Close)
+	r.cfg.URL = open.URL + "/mcp"
+	_, err := r.client().Begin(t.Context(), redirect, nil)
+	r.needs(err, "neither asks for a login")
 }
 
 func TestAConfiguredTokenIsSentAndItsRefusalIsForAPerson(t *testing.T) {

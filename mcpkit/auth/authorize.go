@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/aurorabot-dev/platform/mcpkit/auth/discovery"
+	"github.com/aurorabot-dev/platform/mcpkit/auth/issuer"
 	"github.com/aurorabot-dev/platform/mcpkit/auth/tokens"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
 )
@@ -39,7 +40,7 @@ func (c *Client) Authorize(ctx context.Context, r *http.Request) error {
 	c.mu.Unlock()
 	if unsaved || rec != nil && !rec.Fresh(time.Now()) && c.renewable(rec) {
 		next, err := c.renew(ctx, "")
-		if n, needed := errors.AsType[*NeededError](err); needed {
+		if n, needed := errors.AsType[*NeededError](c.mendable(err)); needed {
 			return c.help(n, mark)
 		}
 		if err != nil && (unsaved || !time.Now().Before(rec.Expiry)) {
@@ -99,7 +100,7 @@ func (c *Client) Challenge(ctx context.Context, res *http.Response) (retry bool,
 	if err == nil {
 		return true, nil
 	}
-	if n, ok := errors.AsType[*NeededError](err); ok {
+	if n, ok := errors.AsType[*NeededError](c.mendable(err)); ok {
 		return false, c.help(n, mark)
 	}
 	return false, unavailable(err)
@@ -243,7 +244,7 @@ func (c *Client) renew(ctx context.Context, stale string) (*tokens.Record, error
 	case time.Since(c.failedAt) < renewPause:
 		return nil, c.failed
 	}
-	form := grant("refresh_token", rec.Key.Resource)
+	form := issuer.Grant("refresh_token", rec.Key.Resource)
 	form.Set("refresh_token", rec.Refresh)
 	if c.cfg.Type == ClientCredentials {
 		if form, err = c.machineGrant(rec.Key.Resource, rec.Scopes); err != nil {
@@ -251,7 +252,7 @@ func (c *Client) renew(ctx context.Context, stale string) (*tokens.Record, error
 		}
 	}
 	next := *rec
-	if err := c.ask(ctx, &next, form); err != nil {
+	if err := c.party.Ask(ctx, &next, form); err != nil {
 		if ctx.Err() == nil {
 			c.failed, c.failedAt = err, time.Now()
 		}
@@ -275,8 +276,8 @@ func (c *Client) renew(ctx context.Context, stale string) (*tokens.Record, error
 // lost is what a failed renewal comes to: where the issuer has ended the grant or
 // forgotten the client, the tokens are gone and a person must log in.
 func (c *Client) lost(rec *tokens.Record, err error) error {
-	oe, ok := errors.AsType[*IssuerError](err)
-	if !ok || oe.temporary() {
+	oe, ok := errors.AsType[*issuer.Error](err)
+	if !ok || oe.Temporary() {
 		return err
 	}
 	next := *rec
@@ -309,17 +310,17 @@ func (c *Client) machine(ctx context.Context, sent string, ch discovery.Challeng
 	if err != nil {
 		return err
 	}
-	client, err := c.register(ctx, found, "", nil)
+	client, err := c.party.Register(ctx, found, "", nil)
 	if err != nil {
 		return err
 	}
-	next := newRecord(c.cfg.Server, found, client)
+	next := issuer.Record(c.cfg.Server, found, client)
 	form, err := c.machineGrant(found.Resource, c.scopes(found, ch, rec, more))
 	if err != nil {
 		return err
 	}
-	if err := c.ask(ctx, next, form); err != nil {
-		if oe, ok := errors.AsType[*IssuerError](err); ok && !oe.temporary() {
+	if err := c.party.Ask(ctx, next, form); err != nil {
+		if oe, ok := errors.AsType[*issuer.Error](err); ok && !oe.Temporary() {
 			return c.needed(false, "%v", oe)
 		}
 		return err
@@ -334,9 +335,30 @@ func (c *Client) machine(ctx context.Context, sent string, ch discovery.Challeng
 	return nil
 }
 
+// discover finds out who protects the server. A secret goes only to the issuer
+// that it was given for: the configured one, or the first.
+func (c *Client) discover(ctx context.Context, ch discovery.Challenge) (*discovery.Found, error) {
+	found, err := c.fetch.Discover(ctx, ch)
+	if err != nil {
+		return nil, err
+	}
+	if c.cfg.Issuer == "" && (c.cfg.ClientSecret != "" || c.cfg.Key != nil || c.cfg.Assertion != nil) {
+		all, err := c.opts.Store.Find(c.cfg.Server)
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range all {
+			if r.Client.ID == c.cfg.ClientID && r.Key.Issuer != found.Issuer {
+				return nil, c.needed(false, "it has moved from the issuer %s to %s, which does not get the configured secret unless issuer names it", r.Key.Issuer, found.Issuer)
+			}
+		}
+	}
+	return found, nil
+}
+
 // machineGrant begins the form with which a machine asks for a token.
 func (c *Client) machineGrant(resource string, scopes []string) (url.Values, error) {
-	form := grant("client_credentials", resource)
+	form := issuer.Grant("client_credentials", resource)
 	if c.cfg.Assertion != nil {
 		assertion, err := c.cfg.Assertion()
 		if err != nil {
@@ -346,7 +368,7 @@ func (c *Client) machineGrant(resource string, scopes []string) (url.Values, err
 		form.Set("grant_type", "urn:ietf:params:oauth:grant-type:jwt-bearer")
 		form.Set("assertion", assertion)
 	}
-	setScope(form, scopes)
+	issuer.SetScope(form, scopes)
 	return form, nil
 }
 
@@ -366,14 +388,6 @@ func (c *Client) scopes(found *discovery.Found, ch discovery.Challenge, rec *tok
 		scopes = union(rec.Scopes, scopes, rec.Wanted)
 	}
 	return union(scopes, more)
-}
-
-func newRecord(server string, found *discovery.Found, client tokens.Client) *tokens.Record {
-	return &tokens.Record{
-		Key:           tokens.Key{Server: server, Resource: found.Resource, Issuer: found.Issuer},
-		Client:        client,
-		TokenEndpoint: found.Meta.TokenEndpoint, RevocationEndpoint: found.Meta.RevocationEndpoint,
-	}
 }
 
 // union is all of lists, each once, in order.

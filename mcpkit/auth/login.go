@@ -16,6 +16,7 @@ import (
 	"golang.org/x/oauth2"
 
 	"github.com/aurorabot-dev/platform/mcpkit/auth/discovery"
+	"github.com/aurorabot-dev/platform/mcpkit/auth/issuer"
 	"github.com/aurorabot-dev/platform/mcpkit/auth/tokens"
 )
 
@@ -65,17 +66,20 @@ func (c *Client) Begin(ctx context.Context, redirectURI string, more []string) (
 	if c.cfg.Type != OAuth {
 		return nil, c.needed(false, "its authorization is configured (%s), so nobody can log in", c.cfg.Type)
 	}
-	return c.begin(ctx, redirectURI, c.probe(ctx), more)
+	ch, asks := c.probe(ctx)
+	return c.begin(ctx, redirectURI, ch, asks, more)
 }
 
-// begin is Begin with the challenge known.
-func (c *Client) begin(ctx context.Context, redirectURI string, ch discovery.Challenge, more []string) (*Login, error) {
+// begin is Begin with the challenge known, if the server asks for authorization.
+func (c *Client) begin(ctx context.Context, redirectURI string, ch discovery.Challenge, asks bool, more []string) (*Login, error) {
 	found, err := c.discover(ctx, ch)
 	if err != nil {
 		return nil, err
 	}
 	meta := found.Meta
 	switch {
+	case found.Guessed && !asks:
+		return nil, c.needed(false, "it neither asks for a login nor names anybody to log in with")
 	case meta.AuthorizationEndpoint == "":
 		return nil, c.needed(false, "the authorization server %s has no page where a person could log in", found.Issuer)
 	case !found.Guessed && !slices.Contains(meta.CodeChallengeMethodsSupported, "S256"):
@@ -86,9 +90,9 @@ func (c *Client) begin(ctx context.Context, redirectURI string, ch discovery.Cha
 	if err != nil {
 		return nil, err
 	}
-	client, err := c.register(ctx, found, redirectURI, prior)
+	client, err := c.party.Register(ctx, found, redirectURI, prior)
 	if err != nil {
-		return nil, err
+		return nil, c.mendable(err)
 	}
 	scopes := c.scopes(found, ch, prior, more)
 	if slices.Contains(meta.ScopesSupported, "offline_access") {
@@ -107,18 +111,18 @@ func (c *Client) begin(ctx context.Context, redirectURI string, ch discovery.Cha
 	return l, nil
 }
 
-// probe asks the server for its challenge. Without one discovery finds the
-// metadata at its well-known places.
-func (c *Client) probe(ctx context.Context) discovery.Challenge {
+// probe asks the server for its challenge, if it asks for authorization. Without
+// one discovery finds the metadata at its well-known places.
+func (c *Client) probe(ctx context.Context) (ch discovery.Challenge, asks bool) {
 	const ping = `{"jsonrpc":"2.0","id":1,"method":"ping"}`
 	header := http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"}}
 	target := *c.url
 	target.User, target.Fragment = nil, ""
 	_, _, err := c.fetch.Do(ctx, http.MethodPost, target.String(), header, strings.NewReader(ping))
 	if se, ok := errors.AsType[*discovery.StatusError](err); ok && se.Status == http.StatusUnauthorized {
-		return discovery.ParseChallenge(se.Header)
+		return discovery.ParseChallenge(se.Header), true
 	}
-	return discovery.Challenge{}
+	return discovery.Challenge{}, false
 }
 
 // ParseAnswer reads what a person has pasted: the address that the browser ended
@@ -158,10 +162,10 @@ func (l *Login) Finish(ctx context.Context, answer url.Values) error {
 	case advertised && !named:
 		return fmt.Errorf("the answer does not say that it is from %s (iss is missing)", l.Issuer)
 	case named && iss != l.Issuer:
-		return fmt.Errorf("the answer is from %q, and the login went to %s (iss differs)", clean(iss), l.Issuer)
+		return fmt.Errorf("the answer is from %q, and the login went to %s (iss differs)", issuer.Clean(iss), l.Issuer)
 	}
 	if code := answer.Get("error"); code != "" {
-		return &IssuerError{Issuer: l.Issuer, Code: clean(code), Description: clean(answer.Get("error_description"))}
+		return &issuer.Error{Issuer: l.Issuer, Code: issuer.Clean(code), Description: issuer.Clean(answer.Get("error_description"))}
 	}
 	if answer.Get("code") == "" {
 		return errors.New("there is no code in the answer")
@@ -185,8 +189,8 @@ func (l *Login) FinishCode(ctx context.Context, code string) error {
 
 func (l *Login) exchange(ctx context.Context, code string) error {
 	c := l.c
-	rec := newRecord(c.cfg.Server, l.found, l.client)
-	form := grant("authorization_code", l.found.Resource)
+	rec := issuer.Record(c.cfg.Server, l.found, l.client)
+	form := issuer.Grant("authorization_code", l.found.Resource)
 	form.Set("code", code)
 	form.Set("redirect_uri", l.RedirectURI)
 	form.Set("code_verifier", l.verifier)
@@ -199,8 +203,8 @@ func (l *Login) exchange(ctx context.Context, code string) error {
 		return err
 	}
 	defer unlock()
-	if err := c.ask(ctx, rec, form); err != nil {
-		return err
+	if err := c.party.Ask(ctx, rec, form); err != nil {
+		return c.mendable(err)
 	}
 	if err := c.put(rec); err != nil {
 		return err
@@ -211,7 +215,7 @@ func (l *Login) exchange(ctx context.Context, code string) error {
 
 // browse logs in with whoever Options.Browse reaches.
 func (c *Client) browse(ctx context.Context, ch discovery.Challenge, more []string) error {
-	l, err := c.begin(ctx, c.opts.RedirectURI, ch, more)
+	l, err := c.begin(ctx, c.opts.RedirectURI, ch, true, more)
 	if err != nil {
 		return err
 	}

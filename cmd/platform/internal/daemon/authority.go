@@ -178,6 +178,15 @@ func (a *authority) forget(server string) {
 	}
 }
 
+// close ends idle connections to issuers.
+func (a *authority) close() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, s := range a.servers {
+		s.client.Close()
+	}
+}
+
 // openAuthority begins to authorize connections.
 func (p *Platform) openAuthority() (err error) {
 	p.authority, err = newAuthority(p.o, p.log, p.learn)
@@ -189,7 +198,7 @@ func (p *Platform) watchLogins(ctx context.Context, down *teardown) {
 	ctx, stop := context.WithCancel(ctx)
 	done := make(chan struct{})
 	go func() { defer close(done); p.authority.run(ctx, p.kit) }()
-	down.add("logins", func(context.Context) error { stop(); <-done; return nil })
+	down.add("logins", func(context.Context) error { stop(); <-done; p.authority.close(); return nil })
 }
 
 // maxLearned is how many tokens, codes and secrets that came up at run time are

@@ -1,12 +1,25 @@
-package auth
+// Package issuer speaks to an authorization server as a client of it: it
+// registers, proves who it is, asks for tokens, checks them and has them revoked.
+//
+//	p := &issuer.Party{Fetch: fetcher, Server: serverURL, Secret: secret}
+//	client, err := p.Register(ctx, found, redirectURI, nil)
+//	rec := issuer.Record("im.example", found, client)
+//	form := issuer.Grant("authorization_code", found.Resource)
+//	err = p.Ask(ctx, rec, form) // rec has the tokens
+//
+// It keeps nothing, and knows neither when a token is needed nor for which request.
+// No error holds what was sent in confidence.
+package issuer
 
 import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"slices"
@@ -20,10 +33,10 @@ import (
 	"github.com/aurorabot-dev/platform/mcpkit/auth/tokens"
 )
 
-// IssuerError is a refusal by an authorization server (RFC 6749 section 5.2, RFC
+// Error is a refusal by an authorization server (RFC 6749 section 5.2, RFC
 // 7591 section 3.2.2). Its words are the server's, without control characters and
 // without what was sent.
-type IssuerError struct {
+type Error struct {
 	Issuer      string
 	Status      int    // of HTTP; 0 where it came by redirect
 	Code        string // such as invalid_grant; empty where the answer has none
@@ -31,7 +44,7 @@ type IssuerError struct {
 }
 
 // Error is a sentence.
-func (e *IssuerError) Error() string {
+func (e *Error) Error() string {
 	what := cmp.Or(e.Code, fmt.Sprintf("status %d", e.Status))
 	if e.Description != "" {
 		what += ": " + e.Description
@@ -39,49 +52,63 @@ func (e *IssuerError) Error() string {
 	return fmt.Sprintf("the authorization server %s refuses (%s)", e.Issuer, what)
 }
 
-// temporary reports whether asking again later may help.
-func (e *IssuerError) temporary() bool {
+// Temporary reports whether asking again later may help.
+func (e *Error) Temporary() bool {
 	return e.Status >= 500 || e.Status == http.StatusTooManyRequests || e.Status == http.StatusRequestTimeout ||
 		e.Code == "temporarily_unavailable" || e.Code == "server_error" || e.Code == "slow_down" || e.Code == "" && e.Status != http.StatusUnauthorized
 }
 
-// discover finds out who protects the server. A secret goes only to the issuer
-// that it was given for: the configured one, or the first.
-func (c *Client) discover(ctx context.Context, ch discovery.Challenge) (*discovery.Found, error) {
-	found, err := c.fetch.Discover(ctx, ch)
-	if err != nil {
-		return nil, err
-	}
-	if c.cfg.Issuer == "" && (c.cfg.ClientSecret != "" || c.cfg.Key != nil || c.cfg.Assertion != nil) {
-		all, err := c.opts.Store.Find(c.cfg.Server)
-		if err != nil {
-			return nil, err
-		}
-		for _, r := range all {
-			if r.Client.ID == c.cfg.ClientID && r.Key.Issuer != found.Issuer {
-				return nil, c.needed(false, "it has moved from the issuer %s to %s, which does not get the configured secret unless issuer names it", r.Key.Issuer, found.Issuer)
-			}
-		}
-	}
-	return found, nil
+// Unusable says that an issuer, or what it has issued, cannot be used as things are
+// configured.
+type Unusable struct{ Reason string }
+
+// Error is the reason.
+func (u *Unusable) Error() string { return u.Reason }
+
+func unusable(format string, args ...any) error { return &Unusable{fmt.Sprintf(format, args...)} }
+
+// The ways in which a client shows at the token endpoint that it is itself
+// (RFC 7591 section 2, RFC 7523).
+const (
+	methodNone  = "none"
+	methodBasic = "client_secret_basic"
+	methodPost  = "client_secret_post"
+	methodJWT   = "private_key_jwt"
+)
+
+// Party is who speaks to the issuers of one server. It is not changed after its
+// first use.
+type Party struct {
+	Fetch  *discovery.Fetcher
+	Server *url.URL // the MCP server
+	Secret func(values ...string)
+	Logger *slog.Logger
+	Name   string // of clients that it registers
+
+	// A client that somebody has registered, see the package auth.
+	ClientID, ClientSecret, Method string
+	Key                            crypto.Signer
+	MetadataURL                    string
+
+	Audience []string // of JWTs, accepted beside the resource
 }
 
-// register is the client to be at an issuer: the configured one, else the one
+// Register is the client to be at an issuer: the configured one, else the one
 // with a metadata document where the issuer reads such, else one that was
 // registered before, else a new one
 // (https://modelcontextprotocol.io/specification/2025-11-25/basic/authorization#client-registration-approaches).
-func (c *Client) register(ctx context.Context, found *discovery.Found, redirectURI string, prior *tokens.Record) (tokens.Client, error) {
+func (p *Party) Register(ctx context.Context, found *discovery.Found, redirectURI string, prior *tokens.Record) (tokens.Client, error) {
 	meta := found.Meta
 	switch {
-	case c.cfg.ClientID != "":
-		return tokens.Client{ID: c.cfg.ClientID, Method: c.method(meta.TokenEndpointAuthMethodsSupported)}, nil
-	case c.cfg.ClientMetadataURL != "" && meta.ClientIDMetadataDocumentSupported:
-		return tokens.Client{ID: c.cfg.ClientMetadataURL, Method: methodNone}, nil
+	case p.ClientID != "":
+		return tokens.Client{ID: p.ClientID, Method: p.method(meta.TokenEndpointAuthMethodsSupported)}, nil
+	case p.MetadataURL != "" && meta.ClientIDMetadataDocumentSupported:
+		return tokens.Client{ID: p.MetadataURL, Method: methodNone}, nil
 	case prior != nil && prior.Key.Issuer == found.Issuer && prior.Client.ID != "" && prior.Client.RedirectURI == redirectURI &&
 		(prior.Client.SecretExpires.IsZero() || time.Now().Before(prior.Client.SecretExpires)):
 		return prior.Client, nil
 	case meta.RegistrationEndpoint == "":
-		return tokens.Client{}, c.needed(false, "the authorization server %s registers no clients by itself: register one there and write its client_id", found.Issuer)
+		return tokens.Client{}, unusable("the authorization server %s registers no clients by itself: register one there and write its client_id", found.Issuer)
 	}
 	supported := meta.TokenEndpointAuthMethodsSupported
 	method := methodNone // a program on somebody's machine keeps no secret from them (OAuth 2.1 section 2.1)
@@ -93,13 +120,13 @@ func (c *Client) register(ctx context.Context, found *discovery.Found, redirectU
 	}
 	body, err := json.Marshal(&oauthex.ClientRegistrationMetadata{
 		RedirectURIs: []string{redirectURI}, TokenEndpointAuthMethod: method, ApplicationType: "native",
-		GrantTypes: []string{"authorization_code", "refresh_token"}, ResponseTypes: []string{"code"}, ClientName: c.opts.Name,
+		GrantTypes: []string{"authorization_code", "refresh_token"}, ResponseTypes: []string{"code"}, ClientName: p.Name,
 	})
 	if err != nil {
 		return tokens.Client{}, err
 	}
 	header := http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json"}}
-	raw, _, err := c.fetch.Do(ctx, http.MethodPost, meta.RegistrationEndpoint, header, bytes.NewReader(body))
+	raw, _, err := p.Fetch.Do(ctx, http.MethodPost, meta.RegistrationEndpoint, header, bytes.NewReader(body))
 	if err != nil {
 		return tokens.Client{}, fmt.Errorf("registering a client: %w", issuerError(found.Issuer, err))
 	}
@@ -107,25 +134,25 @@ func (c *Client) register(ctx context.Context, found *discovery.Found, redirectU
 	if err := json.Unmarshal(raw, &res); err != nil || res.ClientID == "" {
 		return tokens.Client{}, fmt.Errorf("registering a client at %s: the answer cannot be read", found.Issuer)
 	}
-	c.opts.Secret(res.ClientSecret)
+	p.Secret(res.ClientSecret)
 	method = cmp.Or(res.TokenEndpointAuthMethod, method)
 	if res.ClientSecret == "" {
 		method = methodNone
 	}
-	c.log.Info("registered as a client", "issuer", found.Issuer, "client_id", res.ClientID)
+	p.Logger.Info("registered as a client", "issuer", found.Issuer, "client_id", res.ClientID)
 	return tokens.Client{
 		ID: res.ClientID, Secret: res.ClientSecret, Method: method, RedirectURI: redirectURI, SecretExpires: res.ClientSecretExpiresAt,
 	}, nil
 }
 
 // method is how a configured client authenticates at the token endpoint.
-func (c *Client) method(supported []string) string {
+func (p *Party) method(supported []string) string {
 	switch {
-	case c.cfg.Method != "":
-		return c.cfg.Method
-	case c.cfg.Key != nil:
+	case p.Method != "":
+		return p.Method
+	case p.Key != nil:
 		return methodJWT
-	case c.cfg.ClientSecret == "":
+	case p.ClientSecret == "":
 		return methodNone
 	case !slices.Contains(supported, methodBasic) && slices.Contains(supported, methodPost):
 		return methodPost
@@ -134,9 +161,9 @@ func (c *Client) method(supported []string) string {
 }
 
 // identify adds to a request of a token endpoint who asks.
-func (c *Client) identify(form url.Values, header http.Header, client tokens.Client, issuer string) error {
-	secret := cmp.Or(client.Secret, c.cfg.ClientSecret)
-	if client.Secret == "" && client.ID != c.cfg.ClientID {
+func (p *Party) identify(form url.Values, header http.Header, client tokens.Client, issuer string) error {
+	secret := cmp.Or(client.Secret, p.ClientSecret)
+	if client.Secret == "" && client.ID != p.ClientID {
 		secret = "" // a configured secret is the configured client's
 	}
 	switch client.Method {
@@ -147,14 +174,14 @@ func (c *Client) identify(form url.Values, header http.Header, client tokens.Cli
 		form.Set("client_id", client.ID)
 		form.Set("client_secret", secret)
 	case methodJWT:
-		if c.cfg.Key == nil {
+		if p.Key == nil {
 			return errors.New("private_key_jwt needs a key")
 		}
-		assertion, err := assert(c.cfg.Key, client.ID, issuer, time.Now())
+		assertion, err := assert(p.Key, client.ID, issuer, time.Now())
 		if err != nil {
 			return err
 		}
-		c.opts.Secret(assertion)
+		p.Secret(assertion)
 		form.Set("client_id", client.ID)
 		form.Set("client_assertion_type", "urn:ietf:params:oauth:client-assertion-type:jwt-bearer")
 		form.Set("client_assertion", assertion)
@@ -172,15 +199,25 @@ func basic(user, password string) string {
 	return r.Header.Get("Authorization")
 }
 
-// grant begins the form of a token request. It always says for which resource
+// Grant begins the form of a token request. It always says for which resource
 // (RFC 8707).
-func grant(typ, resource string) url.Values {
+func Grant(typ, resource string) url.Values {
 	return url.Values{"grant_type": {typ}, "resource": {resource}}
 }
 
-func setScope(form url.Values, scopes []string) {
+// SetScope adds the scopes to a token request, if there are any.
+func SetScope(form url.Values, scopes []string) {
 	if len(scopes) > 0 {
 		form.Set("scope", strings.Join(scopes, " "))
+	}
+}
+
+// Record is what is known of a server's issuer before it has issued anything.
+func Record(server string, found *discovery.Found, client tokens.Client) *tokens.Record {
+	return &tokens.Record{
+		Key:           tokens.Key{Server: server, Resource: found.Resource, Issuer: found.Issuer},
+		Client:        client,
+		TokenEndpoint: found.Meta.TokenEndpoint, RevocationEndpoint: found.Meta.RevocationEndpoint,
 	}
 }
 
@@ -193,9 +230,9 @@ type answer struct {
 	Scope        *string     `json:"scope"`
 }
 
-// ask makes a token request and puts what is issued into rec.
-func (c *Client) ask(ctx context.Context, rec *tokens.Record, form url.Values) error {
-	raw, err := c.post(ctx, rec, rec.TokenEndpoint, form)
+// Ask makes a token request and puts what is issued into rec.
+func (p *Party) Ask(ctx context.Context, rec *tokens.Record, form url.Values) error {
+	raw, err := p.post(ctx, rec, rec.TokenEndpoint, form)
 	if err != nil {
 		return fmt.Errorf("asking for a token: %w", err)
 	}
@@ -203,12 +240,12 @@ func (c *Client) ask(ctx context.Context, rec *tokens.Record, form url.Values) e
 	if err := json.Unmarshal(raw, &a); err != nil {
 		return fmt.Errorf("asking %s for a token: the answer cannot be read", rec.Key.Issuer)
 	}
-	c.opts.Secret(a.AccessToken, a.RefreshToken)
+	p.Secret(a.AccessToken, a.RefreshToken)
 	switch {
 	case a.AccessToken == "" || strings.ContainsFunc(a.AccessToken, func(r rune) bool { return r <= ' ' || r > '~' }):
 		return fmt.Errorf("asking %s for a token: there is none in the answer", rec.Key.Issuer)
 	case !strings.EqualFold(a.TokenType, "Bearer"):
-		return fmt.Errorf("asking %s for a token: its type %q cannot be used", rec.Key.Issuer, clean(a.TokenType))
+		return fmt.Errorf("asking %s for a token: its type %q cannot be used", rec.Key.Issuer, Clean(a.TokenType))
 	}
 	now := time.Now()
 	rec.Access, rec.Refresh, rec.Obtained, rec.Expiry, rec.Refused = a.AccessToken, a.RefreshToken, now, time.Time{}, false
@@ -223,26 +260,26 @@ func (c *Client) ask(ctx context.Context, rec *tokens.Record, form url.Values) e
 		rec.Scopes = strings.Fields(scope) // RFC 6749 section 5.1: what was asked for
 	}
 	rec.Wanted = slices.DeleteFunc(slices.Clone(rec.Wanted), func(s string) bool { return slices.Contains(rec.Scopes, s) })
-	return c.inspect(rec, now)
+	return p.inspect(rec, now)
 }
 
 // inspect checks what a JWT access token says of itself; it is not for its bearer
 // to read any other.
-func (c *Client) inspect(rec *tokens.Record, now time.Time) error {
+func (p *Party) inspect(rec *tokens.Record, now time.Time) error {
 	claims := readClaims(rec.Access)
 	if claims == nil {
 		return nil
 	}
 	if len(claims.Audience) > 0 {
-		good := append([]string{rec.Key.Resource, discovery.Canonical(c.url)}, c.cfg.Audience...)
+		good := append([]string{rec.Key.Resource, discovery.Canonical(p.Server)}, p.Audience...)
 		if !slices.ContainsFunc(good, func(a string) bool { return oauthex.MatchesResource(claims.Audience, a) }) {
-			return c.needed(false, "the token that %s has issued is for %s, not for %s; if that is right, write it as audience",
-				rec.Key.Issuer, clean(strings.Join(claims.Audience, ", ")), rec.Key.Resource)
+			return unusable("the token that %s has issued is for %s, not for %s; if that is right, write it as audience",
+				rec.Key.Issuer, Clean(strings.Join(claims.Audience, ", ")), rec.Key.Resource)
 		}
 	}
 	// RFC 9068 section 4 binds iss for tokens of this type; others use their own.
 	if claims.accessToken() && claims.Issuer != "" && !discovery.SameIssuer(claims.Issuer, rec.Key.Issuer) {
-		return c.needed(false, "the token was issued by %s, not by %s", clean(claims.Issuer), rec.Key.Issuer)
+		return unusable("the token was issued by %s, not by %s", Clean(claims.Issuer), rec.Key.Issuer)
 	}
 	if end := claims.expiry(); !end.IsZero() {
 		if !end.After(now.Add(-tokens.Skew)) {
@@ -256,15 +293,15 @@ func (c *Client) inspect(rec *tokens.Record, now time.Time) error {
 }
 
 // post sends a form to an endpoint of the record's issuer.
-func (c *Client) post(ctx context.Context, rec *tokens.Record, endpoint string, form url.Values) ([]byte, error) {
+func (p *Party) post(ctx context.Context, rec *tokens.Record, endpoint string, form url.Values) ([]byte, error) {
 	header := http.Header{"Content-Type": {"application/x-www-form-urlencoded"}, "Accept": {"application/json"}}
-	if err := c.identify(form, header, rec.Client, rec.Key.Issuer); err != nil {
+	if err := p.identify(form, header, rec.Client, rec.Key.Issuer); err != nil {
 		return nil, err
 	}
-	raw, _, err := c.fetch.Do(ctx, http.MethodPost, endpoint, header, strings.NewReader(form.Encode()))
+	raw, _, err := p.Fetch.Do(ctx, http.MethodPost, endpoint, header, strings.NewReader(form.Encode()))
 	if err != nil {
 		err = issuerError(rec.Key.Issuer, err)
-		if oe, ok := errors.AsType[*IssuerError](err); ok {
+		if oe, ok := errors.AsType[*Error](err); ok {
 			oe.Description = without(oe.Description, form)
 		}
 		return nil, err
@@ -293,11 +330,11 @@ func issuerError(issuer string, err error) error {
 		Description string `json:"error_description"`
 	}
 	_ = json.Unmarshal(se.Body, &body) // a page is a refusal without a code
-	return &IssuerError{Issuer: issuer, Status: se.Status, Code: clean(body.Error), Description: clean(body.Description)}
+	return &Error{Issuer: issuer, Status: se.Status, Code: Clean(body.Error), Description: Clean(body.Description)}
 }
 
-// clean is a server's text, shortened and on one line.
-func clean(s string) string {
+// Clean is a server's text, shortened and on one line.
+func Clean(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) {
 			return r
@@ -310,19 +347,19 @@ func clean(s string) string {
 	return s
 }
 
-// revoke asks the issuer to take a record's tokens back (RFC 7009), the refresh
+// Revoke asks the issuer to take a record's tokens back (RFC 7009), the refresh
 // token first. It returns how many it took.
-func (c *Client) revoke(ctx context.Context, rec *tokens.Record) (revoked int, err error) {
+func (p *Party) Revoke(ctx context.Context, rec *tokens.Record) (revoked int, err error) {
 	if rec.RevocationEndpoint == "" {
 		return 0, nil
 	}
-	c.opts.Secret(rec.Access, rec.Refresh)
+	p.Secret(rec.Access, rec.Refresh)
 	for _, t := range []struct{ token, hint string }{{rec.Refresh, "refresh_token"}, {rec.Access, "access_token"}} {
 		if t.token == "" {
 			continue
 		}
-		if _, err := c.post(ctx, rec, rec.RevocationEndpoint, url.Values{"token": {t.token}, "token_type_hint": {t.hint}}); err != nil {
-			return revoked, fmt.Errorf("revoking a token of %s: %w", c.cfg.Server, err)
+		if _, err := p.post(ctx, rec, rec.RevocationEndpoint, url.Values{"token": {t.token}, "token_type_hint": {t.hint}}); err != nil {
+			return revoked, fmt.Errorf("revoking a token of %s: %w", rec.Key.Server, err)
 		}
 		revoked++
 	}

@@ -1,4 +1,4 @@
-package auth
+package issuer
 
 import (
 	"crypto"
@@ -110,7 +110,7 @@ func ParseKey(data []byte) (crypto.Signer, error) {
 		key, err = x509.ParsePKCS8PrivateKey(block.Bytes)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("reading a %s: it is damaged, sealed or of another kind", strings.ToLower(clean(block.Type)))
+		return nil, fmt.Errorf("reading a %s: it is damaged, sealed or of another kind", strings.ToLower(Clean(block.Type)))
 	}
 	signer, ok := key.(crypto.Signer)
 	if !ok {
