@@ -79,7 +79,7 @@ type Options struct {
 	Eras   Eras         // which servers to spare the probe; nil: remembered in memory
 
 	Name, Version string        // what the platform calls itself; "aurora-platform", "0"
-	ProbeTimeout  time.Duration // for an answer to server/discover; 1.5 s
+	ProbeTimeout  time.Duration // for an answer to server/discover; 1.5 s, over a Conn.Wire four times that
 	QueueSignals  int           // signals waiting per session; 256
 	QueueBytes    int           // bytes of notifications waiting per session; 8 MiB, or one
 }

@@ -37,6 +37,7 @@ type Session struct {
 	log      *slog.Logger
 
 	wire     Wire
+	remote   bool // the wire is somebody else's: what is at its end is not started by us
 	link     *link
 	sdk      *mcp.ClientSession
 	version  string                 // negotiated
@@ -101,6 +102,7 @@ func (m *Manager) connect(ctx context.Context, c Conn) (*Session, error) {
 	if err := m.enter(s); err != nil {
 		return nil, err
 	}
+	s.remote = c.Wire != nil
 	if s.wire = c.Wire; s.wire == nil {
 		s.wire = pipe.New(c.Stdin, c.Stdout, cfg.MaxLine, cfg.WriteTimeout, s.alive)
 	}
@@ -164,7 +166,7 @@ func (s *Session) negotiate(ctx context.Context) error {
 			if method == "server/discover" {
 				probed = true
 				var cancel context.CancelFunc
-				ctx, cancel = context.WithTimeout(ctx, s.m.opts.ProbeTimeout)
+				ctx, cancel = context.WithTimeout(ctx, s.probeTime())
 				defer cancel()
 			}
 			return next(ctx, method, req)
@@ -217,10 +219,20 @@ func (s *Session) negotiate(ctx context.Context) error {
 	s.lists.keep(&s.caps)
 	if s.version >= stateless {
 		s.setTriple("")
-	} else if probed && !s.link.probeAnswered.Load() || s.m.suspected(s.server) {
-		s.m.setEra(s.server, EraInitialize) // it is mute on the probe, or dies of it
+	} else if probed && !s.link.probeAnswered.Load() && !s.remote || s.m.suspected(s.server) {
+		// It is mute on the probe, or dies of it. Far away it may just be slow today.
+		s.m.setEra(s.server, EraInitialize)
 	}
 	return nil
+}
+
+// probeTime is how long the probe may take: to a remote server the connection is
+// part of it, and it may have to wake up.
+func (s *Session) probeTime() time.Duration {
+	if s.remote {
+		return 4 * s.m.opts.ProbeTimeout
+	}
+	return s.m.opts.ProbeTimeout
 }
 
 // setTriple makes what each request says of the client under the stateless

@@ -273,6 +273,32 @@ func TestAServerThatHasGoneIsNoticedWithoutACall(t *testing.T) {
 	}
 }
 
+func TestAServerThatIsSlowOnceIsNotTakenForAnOldOneForEver(t *testing.T) {
+	server, _ := newServer(t)
+	p := faultproxy.New(t, serve(t, stateless(server)))
+	m, err := client.New(client.Options{Name: "test", ProbeTimeout: 100 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := &kit{Manager: m}
+	defer m.Close(deadline(t))
+	p.Once(faultproxy.Method("server/discover"), faultproxy.Swallow)
+	s := k.mustOpen(t, p.URL)
+	if v := s.Info().ProtocolVersion; v != "2025-11-25" {
+		t.Errorf("without an answer to the probe it speaks %s", v)
+	}
+	s.Close(nil)
+	<-s.Done()
+	eventually(t, "it is asked again, and has the time", func() bool {
+		s, err := k.open(t, p.URL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { s.Close(nil); <-s.Done() }()
+		return s.Info().ProtocolVersion == "2026-07-28"
+	})
+}
+
 // keys is an authorizer whose token can be renewed.
 type keys struct {
 	token      atomic.Value
