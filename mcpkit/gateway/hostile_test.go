@@ -1,0 +1,271 @@
+package gateway_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aurorabot-dev/platform/mcpkit/gateway"
+	"github.com/aurorabot-dev/platform/mcpkit/gateway/streamable"
+)
+
+const hello = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{}}}`
+
+// post sends a message; headers come in pairs.
+func post(t *testing.T, url, body string, headers ...string) (*http.Response, string) {
+	t.Helper()
+	return send(t, http.MethodPost, url, body, headers...)
+}
+
+func send(t *testing.T, method, url, body string, headers ...string) (*http.Response, string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(deadline(t), method, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Accept", "application/json, text/event-stream")
+	for i := 0; i < len(headers); i += 2 {
+		if req.Header.Set(headers[i], headers[i+1]); headers[i] == "Host" {
+			req.Host = headers[i+1]
+		}
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	answer, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res, string(answer)
+}
+
+// over serves a rig over HTTP in another way.
+func over(t *testing.T, o streamable.Options) string {
+	t.Helper()
+	h := streamable.New(o)
+	srv := httptest.NewServer(h)
+	t.Cleanup(srv.Close)
+	t.Cleanup(h.Close)
+	return srv.URL + streamable.Path
+}
+
+func TestPagesInBrowsersAndForeignHostsAreKeptOut(t *testing.T) {
+	r := front(t, allowAll, nil)
+	for name, c := range map[string]struct {
+		status  int
+		headers []string
+	}{
+		"plain":             {200, nil},
+		"rebound name":      {421, []string{"Host", "evil.example"}},
+		"foreign origin":    {403, []string{"Origin", "http://evil.example"}},
+		"another port":      {403, []string{"Origin", "http://127.0.0.1:1"}},
+		"null origin":       {403, []string{"Origin", "null"}},
+		"same origin":       {200, []string{"Origin", strings.TrimSuffix(r.url, streamable.Path)}},
+		"cross-site fetch":  {403, []string{"Sec-Fetch-Site", "cross-site"}},
+		"form content type": {415, []string{"Content-Type", "text/plain"}},
+	} {
+		if res, body := post(t, r.url, hello, c.headers...); res.StatusCode != c.status {
+			t.Errorf("%s: %s: %s", name, res.Status, body)
+		}
+	}
+}
+
+func TestASessionBelongsToItsToken(t *testing.T) {
+	r := front(t, allowAll, map[string]string{"s": "echo"})
+	file := filepath.Join(t.TempDir(), "tokens.yaml")
+	ada, adaSum := streamable.NewToken()
+	bob, bobSum := streamable.NewToken()
+	if err := os.WriteFile(file, []byte("- {name: ada, sha256: "+adaSum+"}\n- {name: bob, sha256: "+bobSum+", tools: [\"nothing\"]}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	tokens, err := streamable.OpenTokens(file, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	url := over(t, streamable.Options{Gateway: r.Gateway, Tokens: tokens.View})
+	if res, _ := post(t, url, hello); res.StatusCode != 401 || !strings.HasPrefix(res.Header.Get("WWW-Authenticate"), "Bearer") {
+		t.Errorf("without a token: %s", res.Status)
+	}
+	if res, _ := post(t, url, hello, "Authorization", "Bearer "+ada+"x"); res.StatusCode != 401 {
+		t.Errorf("with a wrong token: %s", res.Status)
+	}
+	res, _ := post(t, url, hello, "Authorization", "Bearer "+ada)
+	session := res.Header.Get("Mcp-Session-Id")
+	if res.StatusCode != 200 || len(session) < 26 {
+		t.Fatalf("with a token: %s, session %q", res.Status, session)
+	}
+	list := `{"jsonrpc":"2.0","id":2,"method":"tools/list"}`
+	if res, body := post(t, url, list, "Authorization", "Bearer "+bob, "Mcp-Session-Id", session); res.StatusCode != 404 {
+		t.Errorf("another's session: %s %s", res.Status, body)
+	}
+	if res, body := post(t, url, list, "Authorization", "Bearer "+ada, "Mcp-Session-Id", session); !strings.Contains(body, "mcp__s__echo") {
+		t.Errorf("the own session: %s %s", res.Status, body)
+	}
+	if res, _ := send(t, http.MethodDelete, url, "", "Authorization", "Bearer "+bob, "Mcp-Session-Id", session); res.StatusCode != 404 {
+		t.Errorf("another ends it: %s", res.Status)
+	}
+	if res, _ := send(t, http.MethodDelete, url, "", "Authorization", "Bearer "+ada, "Mcp-Session-Id", session); res.StatusCode != 204 {
+		t.Errorf("its owner ends it: %s", res.Status)
+	}
+	if res, _ := post(t, url, list, "Authorization", "Bearer "+ada, "Mcp-Session-Id", session); res.StatusCode != 404 {
+		t.Errorf("afterwards: %s", res.Status)
+	}
+	os.Chmod(file, 0o644)
+	if _, err := streamable.OpenTokens(file, slog.New(slog.DiscardHandler)); err == nil {
+		t.Error("a file that others can read was taken")
+	}
+}
+
+func TestAnIdleSessionExpires(t *testing.T) {
+	r := front(t, allowAll, nil)
+	url := over(t, streamable.Options{Gateway: r.Gateway, Open: r.view, Limits: streamable.Limits{Idle: 20 * time.Millisecond}})
+	res, _ := post(t, url, hello)
+	session := res.Header.Get("Mcp-Session-Id")
+	for end := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) { // longer than idle, so that asking keeps nothing alive
+		if res, _ := post(t, url, `{"jsonrpc":"2.0","id":2,"method":"ping"}`, "Mcp-Session-Id", session); res.StatusCode == 404 {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatal("it lives for ever")
+		}
+	}
+}
+
+func TestHostileMessagesAreRefusedAndHarmNobody(t *testing.T) {
+	r := front(t, allowAll, map[string]string{"s": "echo"})
+	res, _ := post(t, r.url, hello)
+	session := res.Header.Get("Mcp-Session-Id")
+	deep := strings.Repeat("[", 100_000) + strings.Repeat("]", 100_000)
+	for name, c := range map[string]struct {
+		body string
+		code string // of the JSON-RPC error
+	}{
+		"no JSON":         {`{"jsonrpc":`, "-32700"},
+		"no UTF-8":        {"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"\xff\"}", "-32700"},
+		"deep":            {`{"jsonrpc":"2.0","id":1,"method":"ping","params":{"x":` + deep + `}}`, "-32700"},
+		"batch":           {`[` + hello + `]`, "-32600"},
+		"version":         {`{"jsonrpc":"1.0","id":1,"method":"ping"}`, "-32600"},
+		"object id":       {`{"jsonrpc":"2.0","id":{},"method":"ping"}`, "-32600"},
+		"fraction id":     {`{"jsonrpc":"2.0","id":1.5,"method":"ping"}`, "-32600"},
+		"huge id":         {`{"jsonrpc":"2.0","id":"` + strings.Repeat("x", 300) + `","method":"ping"}`, "-32600"},
+		"params list":     {`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":[1]}`, "-32602"},
+		"name is number":  {`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":1}}`, "-32602"},
+		"second greeting": {hello, "-32600"},
+		"unknown method":  {`{"jsonrpc":"2.0","id":1,"method":"a/b"}`, "-32601"},
+		"cursor":          {`{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"cursor":"-7"}}`, "-32602"},
+		"unknown tool":    {`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"x"}}`, "-32602"},
+	} {
+		if _, body := post(t, r.url, c.body, "Mcp-Session-Id", session); !strings.Contains(body, `"code":`+c.code) || !json.Valid([]byte(body)) {
+			t.Errorf("%s: %.300s", name, body)
+		}
+	}
+	if res, _ := post(t, r.url, strings.Repeat(" ", 17<<20), "Mcp-Session-Id", session); res.StatusCode != 413 {
+		t.Errorf("too large: %s", res.Status)
+	}
+	if _, body := post(t, r.url, `{"jsonrpc":"2.0","id":9,"method":"tools/call","params":{"name":"mcp__s__echo","arguments":{"message":"still here"}}}`, "Mcp-Session-Id", session); !strings.Contains(body, "still here") {
+		t.Errorf("afterwards: %s", body)
+	}
+}
+
+func TestAnIDInFlightCannotBeUsedAgain(t *testing.T) {
+	r := front(t, allowAll, map[string]string{"s": "hang-call"})
+	in, client := net.Pipe()
+	done := make(chan error, 1)
+	go func() { done <- r.ServeStdio(t.Context(), r.view, in, in) }()
+	lines := bufio.NewScanner(client)
+	io.WriteString(client, hello+"\n")
+	lines.Scan()
+	call := `{"jsonrpc":"2.0","id":"same","method":"tools/call","params":{"name":"mcp__s__echo","arguments":{"message":"x"}}}` + "\n"
+	io.WriteString(client, call)
+	io.WriteString(client, call)
+	if !lines.Scan() || !strings.Contains(lines.Text(), `"id":"same"`) || !strings.Contains(lines.Text(), "-32600") {
+		t.Errorf("the second got %s", lines.Text())
+	}
+	client.Close()
+	<-done
+}
+
+func TestAClientThatDoesNotReadLosesItsPipeAndNotTheMemory(t *testing.T) {
+	r := front(t, allowAll, nil)
+	in, client := net.Pipe()
+	defer client.Close()
+	done := make(chan error, 1)
+	go func() { done <- r.ServeStdio(t.Context(), r.view, in, in) }()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	go func() {
+		for ctx.Err() == nil {
+			if _, err := io.WriteString(client, `{"jsonrpc":"2.0","id":1,"method":"nothing"}`+"\n"); err != nil {
+				return
+			}
+		}
+	}()
+	select {
+	case err := <-done:
+		if err == nil || !strings.Contains(err.Error(), "does not read") {
+			t.Errorf("it ended with %v", err)
+		}
+		in.Close()
+	case <-ctx.Done():
+		t.Fatal("the client is still served")
+	}
+}
+
+func TestAStateIsGoodForItsClientAndItsRequestAlone(t *testing.T) {
+	r := front(t, asking, map[string]string{"s": "echo"})
+	call := func(args, more string) string {
+		t.Helper()
+		_, body := post(t, r.url, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"mcp__s__echo","arguments":`+args+more+
+			`,"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"elicitation":{}}}}}`,
+			"Mcp-Protocol-Version", "2026-07-28", "Mcp-Method", "tools/call", "Mcp-Name", "mcp__s__echo")
+		return body
+	}
+	var first struct {
+		Result struct {
+			State string `json:"requestState"`
+		}
+	}
+	if body := call(`{"message":"a"}`, ""); json.Unmarshal([]byte(body), &first) != nil || first.Result.State == "" {
+		t.Fatalf("no question was put: %s", body)
+	}
+	yes := `,"inputResponses":{"aurora_approval":{"action":"accept","content":{"decision":"once"}}},"requestState":"`
+	if body := call(`{"message":"b"}`, yes+first.Result.State+`"`); !strings.Contains(body, "-32602") {
+		t.Errorf("for other arguments: %s", body)
+	}
+	if body := call(`{"message":"a"}`, yes+first.Result.State+`x"`); !strings.Contains(body, "-32602") {
+		t.Errorf("changed: %s", body)
+	}
+	if body := call(`{"message":"a"}`, yes+first.Result.State+`"`); !strings.Contains(body, `"text":"a"`) {
+		t.Errorf("for its own request: %s", body)
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add([]byte(hello))
+	f.Add([]byte(`{"jsonrpc":"2.0","id":"\ud800","method":"tools/call","params":{"name":"\u0000","_meta":{"progressToken":1e9}}}`))
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		m, bad := gateway.Parse(raw)
+		if bad != nil {
+			if !json.Valid(bad.Reply()) {
+				t.Fatalf("the refusal of %q is no JSON: %q", raw, bad.Reply())
+			}
+			return
+		}
+		if m.IsRequest() && !json.Valid((&gateway.Error{Code: 1}).For(m).Reply()) {
+			t.Fatalf("the answer to %q is no JSON", raw)
+		}
+	})
+}
