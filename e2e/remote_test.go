@@ -109,17 +109,3 @@ func TestARealServerOverHTTPIsUsedLostAndFoundAgain(t *testing.T) {
 		})
 	}
 }
-
-func TestTheConformanceSuitePassesOurClient(t *testing.T) {
-	cmd := exec.Command(filepath.Join(root, "e2e/conformance/run"), "client")
-	out, err := cmd.CombinedOutput()
-	t.Logf("%s", out)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, scenario := range []string{"sse-retry", "http-custom-headers", "auth/basic-cimd"} {
-		if !bytes.Contains(out, []byte("✓ "+scenario)) {
-			t.Errorf("%s was not run", scenario)
-		}
-	}
-}
