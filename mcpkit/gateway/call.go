@@ -41,8 +41,14 @@ func (r *request) call(ctx context.Context) ([]byte, *Error) {
 		c.Input = r.input
 	}
 	if r.modern {
-		if err := r.resume(ctx, &c); err != nil {
+		id, err := r.resume(ctx, &c)
+		switch {
+		case err != nil:
 			return nil, err
+		case id != "":
+			return r.goOn(ctx, tool, &c, id)
+		case r.parks(tool.Source.Server):
+			return r.park(ctx, tool, &c)
 		}
 	}
 	leave := r.c.g.enter(ctx, r, tool.Source.Server)
@@ -88,15 +94,7 @@ func (r *request) input(ctx context.Context, in signal.Input) (host.Replies, err
 		if fail != nil {
 			return nil, fail
 		}
-		if q.Kind == host.SamplingQuestion {
-			replies[q.ID] = host.Reply{Action: host.Accept, Content: answer}
-			continue
-		}
-		action, _ := text(jsonline.Get(answer, "action"))
-		replies[q.ID] = host.Reply{Action: action}
-		if action == host.Accept && q.Kind == host.FormQuestion {
-			replies[q.ID] = host.Reply{Action: action, Content: jsonline.Get(answer, "content")}
-		}
+		replies[q.ID] = reply(q, answer)
 	}
 	return replies, nil
 }
@@ -214,25 +212,25 @@ func (r *request) about() string {
 }
 
 // resume takes up what a stateless client sends along when it repeats a call with
-// answers.
-func (r *request) resume(ctx context.Context, c *host.Call) *Error {
+// answers, and says which parked call they are for, if any.
+func (r *request) resume(ctx context.Context, c *host.Call) (parked string, _ *Error) {
 	s, mine, err := r.c.g.seal.open(r.c.view, r.about(), r.p.state)
 	if !mine || err != nil {
-		return err
+		return "", err
 	}
 	c.Far.InputResponses, c.Far.RequestState = s.Inputs, s.State
 	if s.Approval == "" {
-		return nil
+		return s.Parked, nil
 	}
 	answer := jsonline.Get(r.p.inputs, approvalKey)
 	if answer == nil || !r.mayApprove() {
-		return nil // it is asked again
+		return "", nil // it is asked again
 	}
 	if allowed, err := r.decide(ctx, s.Approval, answer); err != nil || !allowed {
-		return nil // the gate says why
+		return "", nil // the gate says why
 	}
 	c.Approval = s.Approval
-	return nil
+	return "", nil
 }
 
 // decide takes a person's answer to a question of the policy.

@@ -65,7 +65,10 @@ type Host interface {
 }
 
 // Server is a server that is ready.
-type Server struct{ Name, Alias string }
+type Server struct {
+	Name, Alias string
+	Version     string // of the protocol, that is spoken with it
+}
 
 // Approver takes people's answers to what the policy asks; *approval.Desk is one.
 type Approver interface {
@@ -93,12 +96,13 @@ type Limits struct {
 	PerClient     int // of one connection or session; 128
 	Subscriptions int // to resources, of one client; 100
 	Listeners     int // sessions and streams that hear of changes; 1024
+	Parked        int // calls that wait for a stateless client's answer; 64
 }
 
 func (l Limits) withDefaults() Limits {
 	return Limits{
 		cmp.Or(l.Requests, 512), cmp.Or(l.PerClient, 128), cmp.Or(l.Subscriptions, 100),
-		cmp.Or(l.Listeners, 1024),
+		cmp.Or(l.Listeners, 1024), cmp.Or(l.Parked, 64),
 	}
 }
 
@@ -126,6 +130,10 @@ type Gateway struct {
 	busy    map[string]map[*View]int // calls in flight, by server
 	changed [lists]map[string]bool   // servers, by list
 	only    map[onlyKey]*View
+	parked  map[string]*parked // by the id in their clients' states
+	alive   map[*parked]bool   // calls that go on without a request
+	closed  bool
+	work    sync.WaitGroup    // of alive
 	prompts map[string]origin // by the names that clients know them under
 	levels  map[string]int    // of log messages, that servers were asked for
 }
@@ -138,7 +146,7 @@ func New(o Options) *Gateway {
 	o.Limits = o.Limits.withDefaults()
 	g := &Gateway{
 		o: o, log: o.Logger, seal: newSealer(), slots: make(chan struct{}, o.Limits.Requests), news: make(chan struct{}, 1),
-		ears: map[*ear]bool{}, busy: map[string]map[*View]int{}, only: map[onlyKey]*View{}, levels: map[string]int{},
+		ears: map[*ear]bool{}, busy: map[string]map[*View]int{}, only: map[onlyKey]*View{}, parked: map[string]*parked{}, alive: map[*parked]bool{}, levels: map[string]int{},
 	}
 	g.self, _ = json.Marshal(map[string]string{ // strings always marshal
 		"name": "aurora-platform", "title": "Aurora Platform", "version": cmp.Or(o.Version, "0"),

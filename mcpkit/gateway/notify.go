@@ -124,8 +124,9 @@ func (g *Gateway) mark(server string, which ...int) {
 // gatherTime is how long changes are gathered before clients are told.
 const gatherTime = 50 * time.Millisecond
 
-// Run tells clients of changes until ctx ends.
+// Run tells clients of changes until ctx ends, and then ends what goes on for them.
 func (g *Gateway) Run(ctx context.Context) {
+	defer g.close()
 	for {
 		select {
 		case <-ctx.Done():

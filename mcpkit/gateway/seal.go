@@ -19,6 +19,7 @@ const sealPrefix = "aurora1."
 // client carries it and can neither change it nor use it for another request.
 type state struct {
 	Approval string          `json:"a,omitempty"` // the question of the policy that was put to the client
+	Parked   string          `json:"p,omitempty"` // the call that waits for the answer
 	Inputs   json.RawMessage `json:"i,omitempty"` // what the client had sent with the request,
 	State    json.RawMessage `json:"s,omitempty"` // for its server
 	Until    int64           `json:"t"`           // Unix seconds

@@ -88,7 +88,7 @@ func (p *Platform) gatewayServers() []gateway.Server {
 	defer p.mu.Unlock()
 	out := make([]gateway.Server, len(infos))
 	for i, info := range infos {
-		out[i].Name = info.Server
+		out[i].Name, out[i].Version = info.Server, info.ProtocolVersion
 		if m := p.manifests[info.Server]; m != nil {
 			out[i].Alias = m.Alias
 		}
