@@ -31,6 +31,7 @@ import (
 	"github.com/aurorabot-dev/platform/bridge/inbox"
 	"github.com/aurorabot-dev/platform/bridge/inbox/queue"
 	"github.com/aurorabot-dev/platform/bridge/journal"
+	"github.com/aurorabot-dev/platform/mcpkit/durable"
 )
 
 // The figures of the bus, beside what the same disk does in the same minute:
@@ -160,7 +161,7 @@ func (p *plainFiles) put(raw []byte, sync bool) error {
 	if err := p.show(name); err != nil || !sync {
 		return err
 	}
-	return journal.SyncDir(p.pending)
+	return durable.SyncDir(p.pending)
 }
 
 func (p *plainFiles) name() string {

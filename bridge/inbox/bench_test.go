@@ -17,7 +17,7 @@ import (
 	"github.com/aurorabot-dev/platform/bridge/bus"
 	"github.com/aurorabot-dev/platform/bridge/bustest"
 	"github.com/aurorabot-dev/platform/bridge/inbox/queue"
-	"github.com/aurorabot-dev/platform/bridge/journal"
+	"github.com/aurorabot-dev/platform/mcpkit/durable"
 )
 
 // body is a payload's data of about a kilobyte.
@@ -81,7 +81,7 @@ func plain(dir string, e *amp.Envelope, sync bool) error {
 	if err := unix.Renameat2(unix.AT_FDCWD, tmp, unix.AT_FDCWD, filepath.Join(pending, name), unix.RENAME_NOREPLACE); err != nil || !sync {
 		return err
 	}
-	return journal.SyncDir(pending)
+	return durable.SyncDir(pending)
 }
 
 func benchBaseline(b *testing.B, producers, total int, sync bool) (perSecond, p50 float64) {

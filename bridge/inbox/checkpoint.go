@@ -14,7 +14,7 @@ import (
 	"github.com/google/uuid"
 	"golang.org/x/sys/unix"
 
-	"github.com/aurorabot-dev/platform/bridge/journal"
+	"github.com/aurorabot-dev/platform/mcpkit/durable"
 )
 
 // checkpoint says how far the files are made of the journal. It is kept beside
@@ -108,7 +108,7 @@ func (c *checkpointFile) replace(dir string, projected uint64) error {
 	}
 	c.close()
 	*c = next
-	return journal.SyncDir(dir)
+	return durable.SyncDir(dir)
 }
 
 // renew saves a checkpoint without an intent, in the file as it is where that

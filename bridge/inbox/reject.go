@@ -14,7 +14,7 @@ import (
 	"github.com/aurorabot-dev/platform/amp"
 	"github.com/aurorabot-dev/platform/bridge/bus"
 	"github.com/aurorabot-dev/platform/bridge/inbox/queue"
-	"github.com/aurorabot-dev/platform/bridge/journal"
+	"github.com/aurorabot-dev/platform/mcpkit/durable"
 )
 
 // maxRaw bounds what is kept of one rejected event; more is cut.
@@ -112,7 +112,7 @@ func (x *Inbox) writeRejected(name string, body []byte) error {
 		}
 		return err
 	}
-	return journal.SyncDir(dir)
+	return durable.SyncDir(dir)
 }
 
 func writeSynced(path string, body []byte) error {

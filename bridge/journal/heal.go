@@ -9,6 +9,8 @@ import (
 	"slices"
 	"sort"
 	"time"
+
+	"github.com/aurorabot-dev/platform/mcpkit/durable"
 )
 
 // inPlace fails when the folder or the last segment was removed or replaced.
@@ -67,7 +69,7 @@ func (j *Journal) heal() error {
 	if err != nil {
 		j.opt.Logger.Error("journal: writing down the ids that are remembered", "error", err) // they are still in memory
 	}
-	if err := SyncDir(filepath.Dir(j.opt.Dir)); err != nil {
+	if err := durable.SyncDir(filepath.Dir(j.opt.Dir)); err != nil {
 		return err
 	}
 	j.opt.Logger.Error("journal: the folder was removed and is made anew", "cause", cause, "durable", j.Durable())

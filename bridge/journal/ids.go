@@ -13,6 +13,8 @@ import (
 	"path/filepath"
 	"slices"
 	"time"
+
+	"github.com/aurorabot-dev/platform/mcpkit/durable"
 )
 
 // index is the memory of ids. An entry below the horizon counts as absent; such
@@ -160,7 +162,7 @@ func (s *summary) write(dir string) (err error) {
 	if err := os.Rename(f.Name(), path); err != nil {
 		return err
 	}
-	return SyncDir(dir)
+	return durable.SyncDir(dir)
 }
 
 // readSummary reads a summary whole; fn is called for each id once the file is

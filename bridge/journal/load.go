@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"slices"
 	"time"
+
+	"github.com/aurorabot-dev/platform/mcpkit/durable"
 )
 
 // load brings the journal's memory up from its files. Full segments are read
@@ -129,7 +131,7 @@ func (j *Journal) loadLast(first uint64) error {
 	}
 	// Records may have been read from memory that never reached the disk: they
 	// count as durable from here on, so they are synced first.
-	if err := errors.Join(f.Truncate(end), f.Sync(), SyncDir(j.opt.Dir), f.Close()); err != nil {
+	if err := errors.Join(f.Truncate(end), f.Sync(), durable.SyncDir(j.opt.Dir), f.Close()); err != nil {
 		return err
 	}
 	if end < j.opt.SegmentBytes/2 {

@@ -12,6 +12,8 @@ import (
 	"sync"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/aurorabot-dev/platform/mcpkit/durable"
 )
 
 const (
@@ -73,7 +75,7 @@ func createSegment(dir string, first uint64, size int64, fault func(string) erro
 	if err := fault("journal folder sync"); err != nil {
 		return nil, err
 	}
-	return s, SyncDir(dir)
+	return s, durable.SyncDir(dir)
 }
 
 // resumeSegment takes up a segment whose records end at off, of which the rest was cut.
@@ -225,15 +227,6 @@ func (s *segment) stopFilling() {
 	s.mu.Lock()
 	s.sealed = true
 	s.mu.Unlock()
-}
-
-// SyncDir makes the names in a folder durable.
-func SyncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }
 
 // list returns the positions that name the files of dir with a suffix, rising.

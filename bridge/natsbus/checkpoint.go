@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/aurorabot-dev/platform/bridge/journal"
+	"github.com/aurorabot-dev/platform/mcpkit/durable"
 )
 
 // checkpoint says how far the journal is in the stream. It is kept beside the
@@ -62,7 +62,7 @@ func openCheckpoint(dir string) (file checkpointFile, cp checkpoint, found bool,
 				Created: int64(le.Uint64(b[40:])), Unsure: le.Uint64(b[48:]) != 0}
 		}
 	}
-	if err := errors.Join(f.Truncate(2*slotSize), journal.SyncDir(dir)); err != nil {
+	if err := errors.Join(f.Truncate(2*slotSize), durable.SyncDir(dir)); err != nil {
 		f.Close()
 		return file, cp, false, err
 	}

@@ -40,7 +40,7 @@ import (
 	"github.com/oklog/ulid/v2"
 
 	"github.com/aurorabot-dev/platform/amp"
-	"github.com/aurorabot-dev/platform/bridge/journal"
+	"github.com/aurorabot-dev/platform/mcpkit/durable"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
 	"github.com/aurorabot-dev/platform/mcpkit/host"
 	"github.com/aurorabot-dev/platform/mcpkit/manifest/strict"
@@ -421,10 +421,10 @@ func (x *Outbox) claim(name, folder string) error {
 	if err := os.Link(filepath.Join(src, name), filepath.Join(dst, name)); err != nil {
 		return err
 	}
-	if err := errors.Join(journal.SyncDir(dst), os.Remove(filepath.Join(src, name))); err != nil {
+	if err := errors.Join(durable.SyncDir(dst), os.Remove(filepath.Join(src, name))); err != nil {
 		return err
 	}
-	return journal.SyncDir(src)
+	return durable.SyncDir(src)
 }
 
 // prune forgets finished requests that are older than keep.
@@ -453,5 +453,5 @@ func (x *Outbox) move(from, to, name string) error {
 	if err := os.Rename(filepath.Join(src, name), filepath.Join(dst, name)); err != nil {
 		return err
 	}
-	return errors.Join(journal.SyncDir(dst), journal.SyncDir(src))
+	return errors.Join(durable.SyncDir(dst), durable.SyncDir(src))
 }

@@ -12,7 +12,7 @@ import (
 
 	"gopkg.in/yaml.v3"
 
-	"github.com/aurorabot-dev/platform/mcpkit/appkit/internal/durable"
+	"github.com/aurorabot-dev/platform/mcpkit/durable"
 )
 
 // DataDir is the app's own folder, absolute and private to this user. It is

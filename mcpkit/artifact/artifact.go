@@ -29,6 +29,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/aurorabot-dev/platform/mcpkit/durable"
 )
 
 var (
@@ -133,13 +135,13 @@ func (s *Store) Put(ctx context.Context, r io.Reader, mime string) (ref Ref, err
 		return ref, err
 	}
 	// Also where the folder was there: who made it may not have come this far.
-	if err := syncDir(s.dir); err != nil {
+	if err := durable.SyncDir(s.dir); err != nil {
 		return ref, err
 	}
 	if err := os.Rename(f.Name(), ref.Path); err != nil {
 		return ref, err
 	}
-	return ref, syncDir(folder)
+	return ref, durable.SyncDir(folder)
 }
 
 // renew reports whether the content is there already, and makes it young.
@@ -172,15 +174,6 @@ func (s *Store) remove(path string, seen time.Time) (bool, error) {
 type readerFunc func([]byte) (int, error)
 
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	return d.Sync()
-}
 
 // Open returns a reader of the content with that hash. Its last Read fails with
 // ErrCorrupt where the content is not what was put. The error wraps

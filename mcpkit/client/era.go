@@ -6,8 +6,9 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"sync"
+
+	"github.com/aurorabot-dev/platform/mcpkit/durable"
 )
 
 // EraInitialize is the era of a server that is to be greeted with initialize
@@ -74,42 +75,10 @@ func (e *eras) Set(server, era string) error {
 	}
 	b, err := json.MarshalIndent(e.known, "", "\t")
 	if err == nil {
-		err = replace(e.path, append(b, '\n'))
+		err = durable.WriteFile(e.path, append(b, '\n'))
 	}
 	if err != nil {
 		return fmt.Errorf("writing protocol eras: %w", err)
 	}
 	return nil
-}
-
-// replace puts a file with the content b in the place of path, whole or not at all.
-func replace(path string, b []byte) (err error) {
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*") // 0600
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			os.Remove(f.Name())
-		}
-	}()
-	_, err = f.Write(b)
-	if err == nil {
-		err = f.Sync()
-	}
-	if e := f.Close(); err == nil {
-		err = e
-	}
-	if err != nil {
-		return err
-	}
-	if err = os.Rename(f.Name(), path); err != nil {
-		return err
-	}
-	dir, err := os.Open(filepath.Dir(path))
-	if err != nil {
-		return err
-	}
-	defer dir.Close()
-	return dir.Sync()
 }

@@ -38,6 +38,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/aurorabot-dev/platform/mcpkit/durable"
 )
 
 // Key says for whom a record is. All three are compared byte for byte.
@@ -133,7 +135,7 @@ func (s *Store) sweep() error {
 		return fmt.Errorf("opening the token store: %w", err)
 	}
 	for _, e := range entries {
-		if info, err := e.Info(); err == nil && strings.HasPrefix(e.Name(), unfinished) && time.Since(info.ModTime()) > time.Hour {
+		if info, err := e.Info(); err == nil && strings.HasPrefix(e.Name(), durable.TempPrefix) && time.Since(info.ModTime()) > time.Hour {
 			os.Remove(filepath.Join(s.dir, e.Name()))
 		}
 	}
@@ -249,7 +251,7 @@ func (s *Store) Put(r *Record) error {
 	}
 	raw, err := json.Marshal(f)
 	if err == nil {
-		err = replace(s.path(k), append(raw, '\n'))
+		err = durable.WriteFile(s.path(k), append(raw, '\n'))
 	}
 	if err != nil {
 		return fmt.Errorf("storing the tokens of %s: %w", k.Server, err)
@@ -260,14 +262,7 @@ func (s *Store) Put(r *Record) error {
 
 // Delete removes the record of k. One that is not there is no error.
 func (s *Store) Delete(k Key) error {
-	err := os.Remove(s.path(k))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err == nil {
-		err = syncDir(s.dir)
-	}
-	if err != nil {
+	if err := durable.RemoveFile(s.path(k)); err != nil {
 		return fmt.Errorf("removing the tokens of %s: %w", k.Server, err)
 	}
 	return nil

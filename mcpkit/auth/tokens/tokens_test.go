@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/aurorabot-dev/platform/mcpkit/durable"
 )
 
 // TestMain lets the test binary stand for another process that counts in a record.
@@ -215,7 +217,7 @@ func TestAFolderThatOthersMayEnterIsClosed(t *testing.T) {
 	if err := os.Chmod(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	left := filepath.Join(dir, unfinished+"1")
+	left := filepath.Join(dir, durable.TempPrefix+"1")
 	if err := os.WriteFile(left, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}

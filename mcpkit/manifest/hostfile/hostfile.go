@@ -21,6 +21,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/aurorabot-dev/platform/mcpkit/durable"
 	"github.com/aurorabot-dev/platform/mcpkit/manifest"
 )
 
@@ -161,18 +162,9 @@ func (s *Server) Write(dir string, replace bool) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	tmp, err := os.CreateTemp(dir, ".import-*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(tmp.Name())
-	_, err = tmp.Write(s.Text)
-	if err = errors.Join(err, tmp.Sync(), tmp.Close()); err != nil {
-		return err
-	}
-	to := filepath.Join(dir, s.File())
+	path := filepath.Join(dir, s.File())
 	if replace {
-		return os.Rename(tmp.Name(), to)
+		return durable.WriteFile(path, s.Text)
 	}
-	return os.Link(tmp.Name(), to) // which never replaces
+	return durable.CreateFile(path, s.Text)
 }

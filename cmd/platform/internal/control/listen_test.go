@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/aurorabot-dev/platform/mcpkit/durable"
 )
 
 func mode(t *testing.T, path string) os.FileMode {
@@ -275,7 +277,7 @@ func TestANoteIsWholeOrNotThere(t *testing.T) {
 	if err := note(filepath.Join(dir, "x"), "x"); err == nil {
 		t.Error("a folder was replaced")
 	}
-	left, err := filepath.Glob(filepath.Join(dir, ".note-*"))
+	left, err := filepath.Glob(filepath.Join(dir, durable.TempPrefix+"*"))
 	if err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v %v", left, err)
 	}

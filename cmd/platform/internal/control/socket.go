@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+
+	"github.com/aurorabot-dev/platform/mcpkit/durable"
 )
 
 // maxSocketPath is the longest path that sockaddr_un takes everywhere, less the
@@ -80,19 +82,4 @@ func notRunning(err error) bool {
 }
 
 // note writes a small file for the user alone, whole or not at all.
-func note(path, text string) (err error) {
-	f, err := os.CreateTemp(filepath.Dir(path), ".note-*") // mode 0600
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			os.Remove(f.Name())
-		}
-	}()
-	_, err = f.WriteString(text + "\n")
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
-}
+func note(path, text string) error { return durable.WriteFile(path, []byte(text+"\n")) }

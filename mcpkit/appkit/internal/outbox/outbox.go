@@ -36,7 +36,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/aurorabot-dev/platform/mcpkit/appkit/internal/durable"
+	"github.com/aurorabot-dev/platform/mcpkit/durable"
 )
 
 // Options bound an outbox. Zero values stand for the defaults.

@@ -1,9 +1,12 @@
-// Package durable writes files that are there after power loss.
+// Package durable writes small files that are there after power loss.
 //
 //	err := durable.WriteFile(path, data) // all of data, or what was there before
 //
 // The file's content is synced before it gets its name, and the folder after it:
-// a rename without both may be lost or leave an empty file.
+// a rename without both may be lost or leave an empty file. What grows, such as a
+// journal, and what is too large to hold in memory is written elsewhere, with
+// SyncDir. The package keeps two writers of one file from tearing it, not from
+// losing each other's change.
 package durable
 
 import (
@@ -14,37 +17,46 @@ import (
 )
 
 // TempPrefix begins the names of files that are not finished. A program that
-// was killed leaves them behind.
+// was killed leaves them behind, in the folder of the file that it wrote.
 const TempPrefix = ".tmp-"
 
 // WriteFile replaces the file at path with data, private to this user. Whatever
 // happens, power loss included, the file holds either the old content or the new
 // one in full; when WriteFile has returned nil it is the new one.
-func WriteFile(path string, data []byte) (err error) {
+func WriteFile(path string, data []byte) error { return write(path, data, os.Rename) }
+
+// CreateFile is WriteFile for a file that is not there yet. Where it is, it stays
+// as it is, and the error wraps fs.ErrExist.
+func CreateFile(path string, data []byte) error {
+	return write(path, data, func(from, to string) error {
+		defer os.Remove(from)
+		return os.Link(from, to)
+	})
+}
+
+// write makes a whole, synced file beside path, and then puts it in its place.
+func write(path string, data []byte, place func(from, to string) error) (err error) {
 	dir := filepath.Dir(path)
-	f, err := os.CreateTemp(dir, TempPrefix+"*")
+	f, err := os.CreateTemp(dir, TempPrefix+"*") // mode 0600
 	if err != nil {
 		return err
 	}
 	defer func() {
 		if err != nil {
-			_ = f.Close() // closed already unless an earlier step failed
-			_ = os.Remove(f.Name())
+			os.Remove(f.Name())
 		}
 	}()
-	if _, err = f.Write(data); err != nil {
+	_, err = f.Write(data)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
 		return err
 	}
-	if err = f.Sync(); err != nil {
+	if err = place(f.Name(), path); err != nil {
 		return err
 	}
-	if err = f.Close(); err != nil {
-		return err
-	}
-	if err = os.Rename(f.Name(), path); err != nil {
-		return err
-	}
-	return syncDir(dir)
+	return SyncDir(dir)
 }
 
 // RemoveFile removes the file at path for good: when it has returned nil, the
@@ -55,7 +67,7 @@ func RemoveFile(path string) error {
 	} else if err != nil {
 		return err
 	}
-	return syncDir(filepath.Dir(path))
+	return SyncDir(filepath.Dir(path))
 }
 
 // MkdirAll makes the folder at path, private to this user, and those above it,
@@ -72,14 +84,15 @@ func MkdirAll(path string) error {
 		return err
 	}
 	for _, dir := range made {
-		if err := syncDir(filepath.Dir(dir)); err != nil {
+		if err := SyncDir(filepath.Dir(dir)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func syncDir(dir string) error {
+// SyncDir makes the names in a folder durable.
+func SyncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {
 		return err
