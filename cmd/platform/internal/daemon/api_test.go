@@ -10,11 +10,13 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/aurorabot-dev/platform/bridge/journal"
+	"github.com/aurorabot-dev/platform/cmd/platform/internal/control"
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/control/apitest"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
 )
@@ -301,7 +303,22 @@ func TestEveryOperationOfARunningPlatformAnswersAsItIsDescribed(t *testing.T) {
 	if p.Data.Last < end {
 		t.Errorf("the journal ends at %d, not at %d", end, p.Data.Last)
 	}
-	if missing := a.doc.Missing(); len(missing) > 0 {
+	c, err := control.Dial(r.o.Data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	pipe, err := c.Gateway(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pipe.Close()
+	io.WriteString(pipe, `{"jsonrpc":"2.0","id":1,"method":"ping"}`+"\n")
+	if line, err := bufio.NewReader(pipe).ReadString('\n'); err != nil || !strings.Contains(line, `"id":1,"result":{}`) {
+		t.Errorf("the gateway answered %q, %v", line, err)
+	}
+	// That connection is no longer one of HTTP: the client of this test cannot see it.
+	if missing := slices.DeleteFunc(a.doc.Missing(), func(op string) bool { return op == "openGateway" }); len(missing) > 0 {
 		t.Errorf("no success was seen of %v", missing)
 	}
 }
