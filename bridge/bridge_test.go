@@ -56,7 +56,7 @@ func (m *memory) Publish(ctx context.Context, items ...bus.Item) ([]bus.Receipt,
 			m.seen[r.ID] = true
 			env := *it.Envelope
 			env.Payload.Data = bytes.Clone(env.Payload.Data)
-			m.items = append(m.items, bus.Item{Envelope: &env, Route: it.Route})
+			m.items = append(m.items, bus.Item{Envelope: &env, Route: it.Route, Owner: it.Owner})
 		}
 		out = append(out, r)
 	}
@@ -201,6 +201,21 @@ func TestAnAppSpeaksOnlyForItself(t *testing.T) {
 		if it.Envelope.Payload.Type != "mcp.error" {
 			t.Errorf("a forged event became %s", it.Envelope.Payload.Type)
 		}
+	}
+}
+
+func TestAnIDThatThePlatformGivesIsItsOwnWhateverServerTheSignalSpeaksOf(t *testing.T) {
+	m := through(t, Options{},
+		signal.Signal{Kind: signal.ToolCompleted, Server: "fs", ID: "answer-1", CallID: "c1"},
+		signal.Signal{Kind: signal.ToolCompleted, Server: "fs", CallID: "c2"},
+		signal.Signal{Kind: signal.AppEvent, Server: "fs", ID: "answer-1", Method: "aurora/event", Params: json.RawMessage(`{"type":"x.y","message_id":"answer-2"}`)},
+	)
+	var owners []string
+	for _, it := range m.items {
+		owners = append(owners, it.Owner)
+	}
+	if want := []string{PlatformApp, "", ""}; !slices.Equal(owners, want) {
+		t.Errorf("the ids belong to %q, want %q", owners, want)
 	}
 }
 

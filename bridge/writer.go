@@ -56,7 +56,11 @@ func (w *writer) add(s *signal.Signal) {
 		env = w.reject(s, id, err)
 		o = origin{} // the app has its answer already
 	}
-	w.items = append(w.items, bus.Item{Envelope: env, Route: w.route(env, s)})
+	item := bus.Item{Envelope: env, Route: w.route(env, s)}
+	if s.ID != "" && s.Kind != signal.AppEvent {
+		item.Owner = PlatformApp
+	}
+	w.items = append(w.items, item)
 	w.origins = append(w.origins, o)
 }
 

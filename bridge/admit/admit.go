@@ -10,6 +10,7 @@
 package admit
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"hash/fnv"
@@ -71,7 +72,8 @@ type draft struct {
 	id       string // canonical; empty until one is given
 	payload  []byte
 	source   string
-	owner    uint16
+	app      string // whom the id belongs to
+	owner    uint16 // the same, short
 	pos      uint64 // of the item, or of the one it duplicates
 	receipt  bus.Receipt
 }
@@ -116,7 +118,8 @@ func (d *Desk) check(item bus.Item) (draft, error) {
 	if len(payload)+6*(len(source)+len(h.Method)+len(h.CorrelationID)+len(h.TraceParent))+1024 > d.max {
 		return draft{}, journal.ErrTooLarge
 	}
-	made := draft{envelope: e, route: item.Route, payload: payload, source: source, owner: owner(h.Source.App)}
+	made := draft{envelope: e, route: item.Route, payload: payload, source: source, app: cmp.Or(item.Owner, h.Source.App)}
+	made.owner = owner(made.app)
 	if h.MessageID != "" {
 		made.id = amp.CanonicalID(h.MessageID)
 	}
@@ -132,7 +135,7 @@ func owner(app string) uint16 {
 
 // Admit makes drafts durable; see [bus.Bus]. An id that another app's event has
 // already is replaced by the UUIDv5 of the app and that id ([amp.Remint]), so
-// that no app can suppress another's event. An id is put in its canonical form
+// that no app can suppress another's event; see [bus.Item].Owner. An id is put in its canonical form
 // ([amp.CanonicalID]). The receipt of a duplicate has no seq.
 func (d *Desk) Admit(ctx context.Context, all Drafts) ([]bus.Receipt, error) {
 	var last uint64
@@ -170,7 +173,7 @@ func (d *Desk) enqueue(q journal.Queue, m *draft) error {
 	key := journal.KeyOf(h.MessageID)
 	pos, owner, seen := q.Lookup(key)
 	if seen && owner != m.owner {
-		h.MessageID = amp.Remint(h.Source.App, h.MessageID)
+		h.MessageID = amp.Remint(m.app, h.MessageID)
 		key = journal.KeyOf(h.MessageID)
 		pos, _, seen = q.Lookup(key)
 	}

@@ -30,6 +30,10 @@ const (
 type Item struct {
 	Envelope *amp.Envelope
 	Route    Route
+	// Owner is whom the envelope's message id belongs to, where that is not the app
+	// of its source: ids that the platform gives are its own, whichever server an
+	// envelope speaks of.
+	Owner string
 }
 
 // Status is what became of an item.

@@ -65,6 +65,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Harness) {
 		{"ADuplicateIsDroppedAlsoInOneCallAndAfterReopening", duplicates},
 		{"OfConcurrentDuplicatesExactlyOneIsAccepted", concurrentDuplicates},
 		{"NoAppCanSuppressTheEventOfAnother", otherOwner},
+		{"AnIDOfThePlatformIsOneWhicheverAppTheEventsSpeakOf", sameOwner},
 		{"AnExpiredEventIsNotDelivered", expired},
 		{"JournalItemsAreRecordedAndNotDelivered", journalRoute},
 		{"ARejectedEventIsKeptWithItsReason", rejected},
@@ -264,6 +265,28 @@ func otherOwner(t *testing.T, h Harness) {
 	again := publish(t, b, bus.Item{Envelope: withID(Event("b", "t", 2), id)})[0]
 	if again.Status != bus.Duplicate || again.ID != second.ID {
 		t.Errorf("sent again: %+v, want a duplicate of %+v", again, second)
+	}
+	closeBus(t, b)
+	if n := len(h.Delivered(t)); n != 2 {
+		t.Errorf("delivered %d", n)
+	}
+}
+
+// sameOwner is the answer of a call, which speaks of the server the first time and
+// after a restart of nobody.
+func sameOwner(t *testing.T, h Harness) {
+	b := open(t, h)
+	const id, owner = "018f2f4c-7b2a-7b8a-9c31-2e9a0b9b2d12", "aurora.platform"
+	first := publish(t, b, bus.Item{Envelope: withID(Event("a", "t", 1), id), Owner: owner})[0]
+	closeBus(t, b)
+	b = open(t, h)
+	again := publish(t, b, bus.Item{Envelope: withID(Event(owner, "t", 2), id)})[0]
+	if first.ID != id || again.ID != id || again.Status != bus.Duplicate {
+		t.Errorf("first %+v, then %+v, want a duplicate", first, again)
+	}
+	stranger := publish(t, b, bus.Item{Envelope: withID(Event("a", "t", 3), id)})[0]
+	if stranger.Status != bus.Accepted || stranger.ID == id {
+		t.Errorf("the app itself used the id: %+v", stranger)
 	}
 	closeBus(t, b)
 	if n := len(h.Delivered(t)); n != 2 {
