@@ -1,11 +1,15 @@
 package rules
 
 import (
+	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"maps"
 	"os"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/hashicorp/go-multierror"
@@ -219,11 +223,27 @@ func DefaultConfig() *Config {
 // Load reads and parses the policy file at path. Its error holds all faults; it
 // wraps fs.ErrNotExist where there is no such file.
 func Load(path string) (*Rules, error) {
-	data, err := os.ReadFile(path)
+	data, err := ReadFile(path)
 	if err != nil {
-		return nil, fmt.Errorf("reading the policy: %w", err)
+		return nil, err
 	}
 	return Parse(path, data)
+}
+
+// ReadFile reads the file of a policy, one byte more than is allowed at most. What
+// is no file, such as a pipe, which might never end, is not read.
+func ReadFile(path string) ([]byte, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err != nil {
+		return nil, err
+	} else if !info.Mode().IsRegular() {
+		return nil, &fs.PathError{Op: "read", Path: path, Err: errors.New("it is no regular file")}
+	}
+	return io.ReadAll(io.LimitReader(f, strict.MaxSize+1))
 }
 
 // Parse reads a policy file; file is its name in messages. The error is a

@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"unicode/utf8"
 
@@ -27,6 +28,18 @@ func mustParse(t testing.TB, text string) *Rules {
 		t.Fatal(err)
 	}
 	return r
+}
+
+func TestWhatIsNoFileIsNoPolicyAndIsNotWaitedFor(t *testing.T) {
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{pipe, filepath.Dir(pipe), "/dev/zero"} {
+		if _, err := Load(path); err == nil || !strings.Contains(err.Error(), path+": it is no regular file") {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
 }
 
 func TestEveryFaultOfAPolicyFileIsReportedWithItsPlace(t *testing.T) {

@@ -352,14 +352,26 @@ func (t *teardown) add(name string, do func(context.Context) error) {
 	t.steps = append(t.steps, step{name, do})
 }
 
-// run does all steps, also after one failed, within the bound altogether.
+// lastMoment is what a step has after the bound to end by force.
+const lastMoment = 3 * time.Second
+
+// run does all steps, also after one failed, within the bound altogether. One that
+// does not heed it is left behind, so that what is below it is closed too.
 func (t *teardown) run(ctx context.Context, bound time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, bound)
 	defer cancel()
+	end := time.Now().Add(bound)
 	var faults *multierror.Error
 	for i := len(t.steps) - 1; i >= 0; i-- {
-		begun := time.Now()
-		if err := t.steps[i].do(ctx); err != nil {
+		begun, done := time.Now(), make(chan error, 1)
+		go func() { done <- t.steps[i].do(ctx) }()
+		var err error
+		select {
+		case err = <-done:
+		case <-time.After(max(time.Until(end), 0) + lastMoment):
+			err = errors.New("it does not end")
+		}
+		if err != nil {
 			faults = multierror.Append(faults, fmt.Errorf("closing %s: %w", t.steps[i].name, err))
 		}
 		t.log.Debug("closed", "part", t.steps[i].name, "took", time.Since(begun))

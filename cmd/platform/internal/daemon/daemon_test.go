@@ -12,7 +12,9 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
@@ -790,8 +792,40 @@ func TestAChangedPolicyFileTakesEffectAndAFaultyOneIsSaid(t *testing.T) {
 	if _, err := r.call("s.echo", "x"); err == nil {
 		t.Error("a faulty policy let a denied call through")
 	}
+	if err := os.Remove(r.policy); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Mkfifo(r.policy, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r.until("the pipe in the state", func() (bool, any) {
+		problems := r.Status().Problems
+		return strings.Contains(strings.Join(problems, " "), "no regular file"), problems
+	})
+	if err := os.Remove(r.policy); err != nil {
+		t.Fatal(err)
+	}
 	change(trusting)
 	r.until("the call's success", func() (bool, any) { _, err := r.call("s.echo", "x"); return err == nil, err })
+}
+
+func TestAPartThatDoesNotEndKeepsNothingElseOpen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		never := make(chan struct{})
+		defer close(never)
+		closed := false
+		down := &teardown{log: slog.New(slog.DiscardHandler)}
+		down.add("lock", func(context.Context) error { closed = true; return nil })
+		down.add("patient", func(ctx context.Context) error { <-ctx.Done(); return nil })
+		down.add("stuck", func(context.Context) error { <-never; return nil })
+		err := down.run(t.Context(), time.Minute)
+		if err == nil || !strings.Contains(err.Error(), "closing stuck: it does not end") || strings.Contains(err.Error(), "patient") {
+			t.Errorf("the error is %v", err)
+		}
+		if !closed {
+			t.Error("what was below it is open")
+		}
+	})
 }
 
 func TestAResourceThatIsReadIsResourceObserved(t *testing.T) {

@@ -70,16 +70,16 @@ func (p *Platform) reloadPolicy() {
 	p.log.Info("the policy was read")
 }
 
-// policyState stands for the content of the policy file: it is another after a
-// change.
+// policyState stands for the content of the policy file, or for why it cannot be
+// read: it is another after a change.
 func (p *Platform) policyState() [sha256.Size]byte {
 	path := p.o.Policy
 	if path == "" {
 		path = DefaultPolicy
 	}
-	raw, err := os.ReadFile(path)
+	raw, err := rules.ReadFile(path)
 	if err != nil {
-		return [sha256.Size]byte{}
+		raw = []byte(err.Error())
 	}
 	return sha256.Sum256(raw)
 }
