@@ -706,6 +706,7 @@ func TestFailuresThatWillNotPassEndTheRun(t *testing.T) {
 		"calls":      {modeltest.Turn{Calls: []modeltest.Call{call("c", "mcp__plain__echo", `{}`)}, Finish: "content_filter"}, externalizer.StopFiltered, "content filter"},
 		"empty":      {modeltest.Turn{}, externalizer.StopEmpty, "nothing"},
 		"redirect":   {modeltest.Turn{Status: 307, Header: map[string]string{"Location": "http://127.0.0.1:1/elsewhere"}}, externalizer.StopModel, "redirects to http://127.0.0.1:1/elsewhere"},
+		"page":       {modeltest.Turn{Status: 200, Header: map[string]string{"Content-Type": "text/html; charset=utf-8"}, Body: "<html>"}, externalizer.StopModel, "a web page answers there"},
 		"no choices": {modeltest.Turn{Status: 200, Body: `{"error":{"message":"odd"}}`}, externalizer.StopModel, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -726,6 +727,20 @@ func TestFailuresThatWillNotPassEndTheRun(t *testing.T) {
 				checkConversation(t, res)
 			})
 		})
+	}
+}
+
+func TestAnEndpointThatDoesNotStreamIsSaidSoAtOnce(t *testing.T) {
+	caller, _ := serve(t, map[string]string{"plain": "echo"})
+	whole := modeltest.Turn{Status: 200, Header: map[string]string{"Content-Type": "application/json"}, Body: `{"choices":[{"message":{"role":"assistant","content":"hi"},"finish_reason":"stop"}]}`}
+	model := modeltest.New(t, whole)
+	l, seen := loop(t, caller, model, streaming)
+	res, err := l.Ask(t.Context(), "Well?")
+	if err == nil || res.Stop != externalizer.StopModel || !strings.Contains(err.Error(), "no stream, but application/json; ask it for whole answers") {
+		t.Errorf("%s: %v", res.Stop, err)
+	}
+	if k := strings.Join(seen.kinds(), ", "); strings.Contains(k, string(externalizer.Retrying)) {
+		t.Errorf("it was asked again: %s", k)
 	}
 }
 

@@ -1,6 +1,7 @@
 package externalizer
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"encoding/json"
@@ -146,6 +147,8 @@ func (r *run) attempt(ctx context.Context, req openai.ChatCompletionRequest) (a 
 var (
 	errSlow   = errors.New("the model did not complete its answer")
 	errBroken = errors.New("the answer broke off")
+
+	errNoStream = errors.New("the endpoint's answer is no stream")
 )
 
 // stream asks for one completion piece by piece.
@@ -187,6 +190,9 @@ func (r *run) stream(ctx context.Context, req openai.ChatCompletionRequest) (a *
 	a.text, a.refusal, a.reasoning = text.String(), refusal.String(), reasoning.String()
 	a.calls = calls.Calls()
 	a.extras = r.wire.extra.of(len(a.calls))
+	if a.finish == "" && r.wire.kind != "text/event-stream" {
+		return nil, shown, fmt.Errorf("%w, but %s; ask it for whole answers", errNoStream, cmp.Or(r.wire.kind, "something without a type"))
+	}
 	if a.finish == "" { // a call may lack its last arguments, or all of them
 		return nil, shown, errBroken
 	}
@@ -290,7 +296,7 @@ func (r *run) hide(s string) string {
 // from an answer that is none.
 func isNetwork(err error) bool {
 	var certificate *tls.CertificateVerificationError
-	if errors.Is(err, errRedirect) || errors.As(err, &certificate) {
+	if errors.Is(err, errRedirect) || errors.Is(err, errPage) || errors.As(err, &certificate) {
 		return false
 	}
 	var failed *url.Error

@@ -26,6 +26,7 @@ type transport struct {
 	base  http.RoundTripper
 	close func()
 	after time.Duration // Retry-After of the last answer; less than zero for none
+	kind  string        // media type of the last answer that is no failure
 
 	extras map[string]json.RawMessage // that go back with calls, by their ids
 	extra  *extra                     // of the last answer
@@ -45,7 +46,10 @@ func refuseRedirect(req *http.Request, _ []*http.Request) error {
 	return fmt.Errorf("%w to %s, which is not followed", errRedirect, req.URL.Redacted())
 }
 
-var errRedirect = errors.New("the endpoint redirects")
+var (
+	errRedirect = errors.New("the endpoint redirects")
+	errPage     = errors.New("a web page answers there, no model; the base URL of most endpoints ends in /v1")
+)
 
 func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	t.after, t.extra = -1, &extra{}
@@ -65,9 +69,13 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		return res, nil
 	}
 	limited := &capped{r: res.Body, left: maxAnswer}
-	if kind, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type")); kind == "text/event-stream" {
+	switch t.kind, _, _ = mime.ParseMediaType(res.Header.Get("Content-Type")); t.kind {
+	case "text/html":
+		res.Body.Close()
+		return nil, errPage
+	case "text/event-stream":
 		res.Body = body{newDataLines(limited, t.extra.line), res.Body}
-	} else {
+	default:
 		res.Body = body{io.TeeReader(limited, &t.extra.whole), res.Body}
 	}
 	return res, nil
@@ -108,10 +116,13 @@ func newDataLines(r io.Reader, see func([]byte)) *dataLines {
 
 func (d *dataLines) Read(p []byte) (int, error) {
 	for len(d.rest) == 0 {
-		if !d.lines.Scan() {
-			if err := d.lines.Err(); err != nil {
-				return 0, err
-			}
+		more := d.lines.Scan()
+		switch err := d.lines.Err(); { // also beside the piece of a line that came before it
+		case errors.Is(err, bufio.ErrTooLong):
+			return 0, fmt.Errorf("a line of the endpoint's answer exceeds %d bytes", maxSSELine)
+		case err != nil:
+			return 0, err
+		case !more:
 			return 0, io.EOF
 		}
 		line := d.lines.Bytes()

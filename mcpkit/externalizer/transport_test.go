@@ -45,8 +45,16 @@ func TestOnlyDataLinesOfAStreamAreReadWhateverItsPieces(t *testing.T) {
 		}
 	}
 	broken := errors.New("broken")
-	if _, err := io.ReadAll(newDataLines(iotest.ErrReader(broken), func([]byte) {})); !errors.Is(err, broken) {
-		t.Errorf("a broken stream ends with %v", err)
+	for _, before := range []string{"", "data: {}\n", "data: {}\ndata: {\"half"} {
+		r := io.MultiReader(strings.NewReader(before), iotest.ErrReader(broken))
+		got, err := io.ReadAll(newDataLines(r, func([]byte) {}))
+		if !errors.Is(err, broken) || strings.Contains(string(got), "half") {
+			t.Errorf("a stream that breaks after %q ends with %v and is %q", before, err, got)
+		}
+	}
+	long := io.MultiReader(strings.NewReader("data: "), strings.NewReader(strings.Repeat("x", maxSSELine)))
+	if _, err := io.ReadAll(newDataLines(long, func([]byte) {})); err == nil || !strings.Contains(err.Error(), "a line of the endpoint's answer exceeds") {
+		t.Errorf("a line without end ends with %v", err)
 	}
 }
 
