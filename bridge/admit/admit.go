@@ -28,6 +28,7 @@ type Desk struct {
 	max     int
 	name    func(typ, id string) string
 	ids     amp.IDs
+	given   given // under the journal's end
 
 	accepted, recorded, duplicate, expired atomic.Int64
 }
@@ -172,6 +173,9 @@ func (d *Desk) enqueue(q journal.Queue, m *draft) error {
 	}
 	key := journal.KeyOf(h.MessageID)
 	pos, owner, seen := q.Lookup(key)
+	if !seen {
+		pos, owner, seen = d.given.lookup(key)
+	}
 	if seen && owner != m.owner {
 		h.MessageID = amp.Remint(m.app, h.MessageID)
 		key = journal.KeyOf(h.MessageID)
@@ -195,6 +199,9 @@ func (d *Desk) enqueue(q journal.Queue, m *draft) error {
 		r.Kind, m.receipt.Status = journal.Expired, bus.Expired
 	case m.route == bus.Journal:
 		r.Kind = journal.RecordOnly
+		if m.id == "" {
+			r.Key = journal.Key{} // nobody else knows the id, so nobody can repeat it later
+		}
 	}
 	var err error
 	if r.Body, err = amp.Join(&h, m.payload); err != nil {
@@ -203,8 +210,47 @@ func (d *Desk) enqueue(q journal.Queue, m *draft) error {
 	if m.pos, err = q.Add(r); err != nil {
 		return err
 	}
+	if r.Key != key {
+		d.given.add(key, m.pos, m.owner)
+	}
 	m.envelope.Header.Seq, m.receipt.Seq = h.Seq, h.Seq
 	return nil
+}
+
+// given is a short memory of the ids that were given to records for the audit.
+// The journal's long one is for ids that others chose or that the Brain has
+// seen; these only a publisher can repeat whose Publish was cut off.
+type given struct {
+	entries map[journal.Key]givenTo
+	ring    []journal.Key
+	next    int
+}
+
+type givenTo struct {
+	pos   uint64
+	owner uint16
+}
+
+// maxGiven bounds the memory: more than all publishers together have under way.
+const maxGiven = 1 << 14
+
+func (g *given) lookup(k journal.Key) (pos uint64, owner uint16, seen bool) {
+	to, seen := g.entries[k]
+	return to.pos, to.owner, seen
+}
+
+func (g *given) add(k journal.Key, pos uint64, owner uint16) {
+	if g.entries == nil {
+		g.entries = make(map[journal.Key]givenTo)
+	}
+	if len(g.ring) < maxGiven {
+		g.ring = append(g.ring, k)
+	} else {
+		delete(g.entries, g.ring[g.next])
+		g.ring[g.next] = k
+		g.next = (g.next + 1) % maxGiven
+	}
+	g.entries[k] = givenTo{pos, owner}
 }
 
 func (d *Desk) count(m *draft) {

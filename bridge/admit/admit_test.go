@@ -2,6 +2,7 @@ package admit
 
 import (
 	"context"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"strings"
@@ -167,5 +168,54 @@ func TestWaitEndsWithItsContextAndWhenItIsStopped(t *testing.T) {
 	close(stop)
 	if p.Wait(t.Context(), stop, never) {
 		t.Error("what never came was there")
+	}
+}
+
+func TestIDsGivenToRecordsAreRememberedOnlyForAMoment(t *testing.T) {
+	j := openJournal(t, t.TempDir())
+	d := NewDesk(j, 1<<20, name)
+	record := func(id string) (string, bus.Receipt) {
+		e := event("one", id)
+		drafts, err := d.Check([]bus.Item{{Envelope: e, Route: bus.Journal}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		receipts, err := d.Admit(t.Context(), drafts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return e.Header.MessageID, receipts[0]
+	}
+	id, first := record("")
+	if _, again := record(id); again.Status != bus.Duplicate || again.ID != first.ID {
+		t.Errorf("published again after an error it is %+v, at first %+v", again, first)
+	}
+	if other := admit(t, d, event("two", id))[0]; other.ID == id || other.Status == bus.Duplicate {
+		t.Errorf("as another app's id it is %+v", other)
+	}
+	before, _ := j.IDs()
+	var g given
+	for i := range uint64(3 * maxGiven) {
+		var k journal.Key
+		binary.LittleEndian.PutUint64(k[:], i+1)
+		g.add(k, i, 1)
+		if pos, owner, seen := g.lookup(k); !seen || pos != i || owner != 1 {
+			t.Fatalf("%d is not remembered", i)
+		}
+	}
+	if len(g.entries) != maxGiven || len(g.ring) != maxGiven {
+		t.Errorf("%d remembered", len(g.entries))
+	}
+	for range 100 {
+		record("")
+	}
+	if after, _ := j.IDs(); after != before {
+		t.Errorf("the long memory grew from %d to %d ids", before, after)
+	}
+	if _, chosen := record("chosen"); chosen.Status == bus.Duplicate {
+		t.Errorf("a chosen id is %+v", chosen)
+	}
+	if after, _ := j.IDs(); after != before+1 {
+		t.Errorf("a chosen id of a record is not in the long memory")
 	}
 }

@@ -48,7 +48,9 @@ func (x *index) lookup(k Key) (pos uint64, owner uint16, ok bool) {
 }
 
 func (x *index) add(k Key, pos uint64, owner uint16, t time.Time) {
-	x.entries[k] = pos<<16 | uint64(owner)
+	if k != (Key{}) {
+		x.entries[k] = pos<<16 | uint64(owner)
+	}
 	if n := len(x.marks); n == 0 || pos >= x.marks[n-1].pos+markStep {
 		x.marks = append(x.marks, mark{pos, t.UnixNano()})
 	}
@@ -113,7 +115,12 @@ func idsPath(dir string, first uint64) string {
 	return filepath.Join(dir, fmt.Sprintf("%020d.ids", first))
 }
 
+// note adds a record. One without a key is in the summary only if it is the
+// last: for its time.
 func (s *summary) note(r *Record) {
+	if n := len(s.ids); n > 0 && s.ids[n-1].key == (Key{}) {
+		s.ids = s.ids[:n-1]
+	}
 	s.ids = append(s.ids, idEntry{r.Key, r.Pos<<16 | uint64(r.Owner), r.Time.UnixNano()})
 	s.last = r.Pos
 	s.sources.note(r.Source, r.Seq, r.Pos)

@@ -608,3 +608,44 @@ func FuzzReadingAnySegment(f *testing.F) {
 		j.Close()
 	})
 }
+
+// Times rise across restarts, also where the last records of a full segment have no key.
+func TestRecordsWithoutAKeyAreNotRememberedAndStillCountForTheOrder(t *testing.T) {
+	dir := t.TempDir()
+	opt := Options{Dir: dir, SegmentBytes: 8 << 10}
+	j := open(t, opt)
+	add(t, j, event(1))
+	for i := 2; i <= 300; i++ {
+		r := event(i)
+		r.Kind, r.Key = RecordOnly, Key{}
+		add(t, j, r)
+	}
+	for range 2 {
+		if n, _ := j.IDs(); n != 1 {
+			t.Errorf("%d ids are remembered", n)
+		}
+		end, last := j.End()
+		if end != 300 {
+			t.Errorf("the journal ends at %d", end)
+		}
+		if err := j.Close(); err != nil {
+			t.Fatal(err)
+		}
+		j = open(t, opt)
+		if again, at := j.End(); again != end || !at.Equal(last) {
+			t.Errorf("opened again it ends at %d, %v; before at %d, %v", again, at, end, last)
+		}
+	}
+	if pos, seen := lookup(t, j, 1); !seen || pos != 1 {
+		t.Errorf("the id of the first: %d, %v", pos, seen)
+	}
+	paths, _ := filepath.Glob(filepath.Join(dir, "*.ids"))
+	for _, path := range paths {
+		if info, err := os.Stat(path); err != nil || info.Size() > 200 {
+			t.Errorf("the summary %s has %d bytes, %v", filepath.Base(path), info.Size(), err)
+		}
+	}
+	if len(paths) < 2 {
+		t.Errorf("summaries: %v", paths)
+	}
+}

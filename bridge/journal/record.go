@@ -56,7 +56,7 @@ type Record struct {
 	Pos    uint64    // from 1, without gaps
 	Time   time.Time // when it was queued; rises strictly
 	Kind   Kind
-	Key    Key
+	Key    Key       // zero: the record's id is not remembered
 	Owner  uint16    // who the key belongs to
 	Source string    // who Seq counts for; at most 64 KiB
 	Seq    uint64    // rises by one per source
