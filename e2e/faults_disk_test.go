@@ -43,7 +43,9 @@ func fill(t *testing.T, dir string) (free func()) {
 func fillInodes(t *testing.T, dir string) (free func()) {
 	t.Helper()
 	folder := filepath.Join(dir, "fillers")
-	if err := os.Mkdir(folder, 0o700); err != nil {
+	if err := os.Mkdir(folder, 0o700); errors.Is(err, unix.ENOSPC) {
+		return func() {} // the events themselves have taken all
+	} else if err != nil {
 		t.Fatal(err)
 	}
 	for i := 0; ; i++ {

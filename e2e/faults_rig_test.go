@@ -398,7 +398,8 @@ func (r *rig) degraded(want ...string) {
 func (r *rig) wellAgain() {
 	r.t.Helper()
 	until(r.t, time.Minute, "well again", func() (bool, any) {
-		return r.producer.state() == "ok" && !r.producer.ended(), r.producer.state() + r.producer.errors()
+		last := fmt.Sprintf("%s %s; consumer ended %v %s", r.producer.state(), r.producer.errors(), r.consumer.ended(), r.consumer.errors())
+		return r.producer.state() == "ok" && !r.producer.ended(), last
 	})
 }
 
