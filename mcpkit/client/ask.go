@@ -205,6 +205,20 @@ func (s *Session) RootsResult() json.RawMessage {
 	return b
 }
 
+// Relays says whether the server may make requests of a method of clients further
+// away, see [ServerConfig].Relay.
+func (s *Session) Relays(method string) bool {
+	switch method {
+	case MethodRoots:
+		return s.cfg.Relay.Roots
+	case MethodSampling:
+		return s.cfg.Relay.Sampling
+	case MethodElicit:
+		return s.cfg.Relay.Elicitation
+	}
+	return false
+}
+
 // Offers says whether the client offered to answer requests of a method, such as
 // MethodElicit.
 func (s *Session) Offers(method string) bool {

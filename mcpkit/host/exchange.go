@@ -42,12 +42,18 @@ func (l *line) exchange(args json.RawMessage) (*client.Result, answer, error) {
 			return nil, answer{}, err
 		}
 		seen := read(result.Raw)
-		if !seen.needsInput || l.call.Far != nil && l.call.Input == nil {
+		if !seen.needsInput {
 			return result, seen, nil
 		}
 		session, err := l.h.o.Client.Ready(r.Server)
 		if err != nil {
 			return nil, answer{}, err
+		}
+		if l.call.Far != nil && l.call.Input == nil {
+			if err := vet(session, l.step.Tool, result, l.notShown); err != nil {
+				return nil, answer{}, err
+			}
+			return result, seen, nil
 		}
 		with, err := l.answer(session, result, &shed)
 		if err != nil {

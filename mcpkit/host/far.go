@@ -2,13 +2,16 @@ package host
 
 import (
 	"encoding/json"
+	"maps"
+	"slices"
 
 	"github.com/aurorabot-dev/platform/mcpkit/client"
+	"github.com/aurorabot-dev/platform/mcpkit/fault"
 )
 
 // Far is the client at the far end of a request, where it answers a server's
-// questions itself: a result that asks for input is handed to it as it is, and it
-// makes the request again with the answers (2026-07-28, multi round-trip requests).
+// questions itself: a result that asks for input is handed to it as it is, unless
+// it asks what nobody is to be asked, and it makes the request again with the answers (2026-07-28, multi round-trip requests).
 type Far struct {
 	// Capabilities is what it can answer, as it said so: a ClientCapabilities object.
 	Capabilities json.RawMessage
@@ -22,4 +25,29 @@ func (f *Far) with(w client.With) client.With {
 		w.Capabilities, w.InputResponses, w.RequestState = f.Capabilities, f.InputResponses, f.RequestState
 	}
 	return w
+}
+
+// vet refuses a result that asks the client at the far end for what the server has
+// no leave to ask, for a secret in a form, or to an address that deceives: what is
+// refused here is refused there, too. refused hears of questions that are shown to
+// nobody.
+func vet(s *client.Session, subject string, r *client.Result, refused func(method string, f *fault.Error)) error {
+	asked, err := inputRequests(subject, r)
+	if err != nil {
+		return err
+	}
+	for _, id := range slices.Sorted(maps.Keys(asked)) {
+		a := asked[id]
+		if !s.Relays(a.Method) {
+			return withoutLeave(subject, a.Method)
+		}
+		if a.Method == client.MethodRoots {
+			continue
+		}
+		if _, err := readQuestion(id, a.Method, a.Params); err != nil {
+			refused(a.Method, fault.From(err))
+			return refusedInput(subject, err)
+		}
+	}
+	return nil
 }

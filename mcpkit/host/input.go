@@ -320,10 +320,46 @@ func (l *line) question(id, method string, params json.RawMessage) (signal.Quest
 	}
 	if err != nil {
 		f := fault.From(err)
-		l.record(signal.Problem, l.step.Tool+" asked what is refused: "+f.Message, &signal.Fault{Code: "question_refused", Detail: f.Message, Sample: method})
+		l.notShown(method, f)
 		return q, f
 	}
 	return q, nil
+}
+
+// notShown records that a server asked what nobody is to be asked.
+func (l *line) notShown(method string, f *fault.Error) {
+	l.record(signal.Problem, l.step.Tool+" asked what is refused: "+f.Message, &signal.Fault{Code: questionRefused, Detail: f.Message, Sample: method})
+}
+
+// questionRefused is the code in the event of a question that nobody was shown.
+const questionRefused = "question_refused"
+
+// inputRequest is one of the requests in an input_required result.
+type inputRequest struct {
+	Method string          `json:"method"`
+	Params json.RawMessage `json:"params"`
+}
+
+// inputRequests are those of a result, by their keys, and not too many.
+func inputRequests(subject string, r *client.Result) (map[string]inputRequest, error) {
+	var asked map[string]inputRequest
+	if raw := r.Member("inputRequests"); len(raw) > 0 {
+		if err := json.Unmarshal(raw, &asked); err != nil {
+			return nil, fault.New(fault.Protocol, "%s asks for input in a way that cannot be read: %v", subject, err)
+		}
+	}
+	if len(asked) > maxQuestions {
+		return nil, fault.New(fault.InputRequired, "%s asks %d things at once; the limit is %d", subject, len(asked), maxQuestions)
+	}
+	return asked, nil
+}
+
+func withoutLeave(subject, method string) error {
+	return fault.New(fault.InputRequired, "%s asks for input (%.60s), which is not allowed for its server", subject, method)
+}
+
+func refusedInput(subject string, why error) error {
+	return fault.New(fault.InputRequired, "%s asks for input that is refused: %s", subject, fault.From(why).Message)
 }
 
 // answer answers an input_required result (2026-07-28, multi round-trip
@@ -331,14 +367,9 @@ func (l *line) question(id, method string, params json.RawMessage) (signal.Quest
 // ask for nothing.
 func (l *line) answer(session *client.Session, r *client.Result, shed *int) (client.With, error) {
 	w := client.With{RequestState: r.Member("requestState")}
-	var asked map[string]struct {
-		Method string          `json:"method"`
-		Params json.RawMessage `json:"params"`
-	}
-	if raw := r.Member("inputRequests"); len(raw) > 0 {
-		if err := json.Unmarshal(raw, &asked); err != nil {
-			return w, fault.New(fault.Protocol, "%s asks for input in a way that cannot be read: %v", l.step.Tool, err)
-		}
+	asked, err := inputRequests(l.step.Tool, r)
+	if err != nil {
+		return w, err
 	}
 	if len(asked) == 0 { // the server is busy and wants to be asked again
 		if *shed++; *shed > maxShed || len(w.RequestState) == 0 {
@@ -354,15 +385,12 @@ func (l *line) answer(session *client.Session, r *client.Result, shed *int) (cli
 		}
 	}
 	*shed = 0
-	if len(asked) > maxQuestions {
-		return w, fault.New(fault.InputRequired, "%s asks %d things at once; the limit is %d", l.step.Tool, len(asked), maxQuestions)
-	}
 	responses := map[string]json.RawMessage{}
 	var questions []signal.Question
 	for _, id := range slices.Sorted(maps.Keys(asked)) {
 		a := asked[id]
 		if !session.Offers(a.Method) {
-			return w, fault.New(fault.InputRequired, "%s asks for input (%.60s), which is not allowed for its server", l.step.Tool, a.Method)
+			return w, withoutLeave(l.step.Tool, a.Method)
 		}
 		if a.Method == client.MethodRoots {
 			responses[id] = session.RootsResult()
@@ -370,7 +398,7 @@ func (l *line) answer(session *client.Session, r *client.Result, shed *int) (cli
 		}
 		q, err := l.question(id, a.Method, a.Params)
 		if err != nil {
-			return w, fault.New(fault.InputRequired, "%s asks for input that is refused: %s", l.step.Tool, fault.From(err).Message)
+			return w, refusedInput(l.step.Tool, err)
 		}
 		questions = append(questions, q)
 	}

@@ -254,6 +254,69 @@ func TestAServerWithoutLeaveMayNotAsk(t *testing.T) {
 	}
 }
 
+func TestAClientFurtherAwayIsNotShownWhatIsRefusedHere(t *testing.T) {
+	url := func(u string) mcp.InputRequestMap {
+		return mcp.InputRequestMap{"q": &mcp.ElicitParams{Mode: "url", Message: "Sign in", ElicitationID: "e1", URL: u}}
+	}
+	all := client.Relay{Roots: true, Sampling: true, Elicitation: true}
+	for name, c := range map[string]struct {
+		asked mcp.InputRequestMap
+		leave client.Relay
+		want  string // of the refusal; "" where it is handed on
+	}{
+		"a plain form":        {form("name", "string"), all, ""},
+		"a page":              {url("https://example.com/login"), all, ""},
+		"roots":               {mcp.InputRequestMap{"q": &mcp.ListRootsParams{}}, all, ""},
+		"a secret":            {form("password", "string"), all, "asks for a secret"},
+		"a script":            {url("javascript:alert(1)"), all, "URL of a question is refused"},
+		"a hidden host":       {url("https://example.com@evil.test/"), all, "URL of a question is refused"},
+		"a form, no leave":    {form("name", "string"), client.Relay{Sampling: true}, "not allowed for its server"},
+		"sampling, no leave":  {mcp.InputRequestMap{"q": &mcp.CreateMessageParams{MaxTokens: 5}}, client.Relay{Elicitation: true}, "not allowed for its server"},
+		"the roots, no leave": {mcp.InputRequestMap{"q": &mcp.ListRootsParams{}}, client.Relay{Elicitation: true}, "not allowed for its server"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := asks(c.asked)
+			s.AddResource(&mcp.Resource{URI: "a:///r", Name: "r"}, func(context.Context, *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
+				return &mcp.ReadResourceResult{InputRequests: c.asked, RequestState: "s"}, nil
+			})
+			s.AddPrompt(&mcp.Prompt{Name: "p"}, func(context.Context, *mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
+				return &mcp.GetPromptResult{InputRequests: c.asked, RequestState: "s"}, nil
+			})
+			a := newAsking(t, eras[1], s, host.Options{}, client.ServerConfig{Relay: c.leave})
+			far := &host.Far{Capabilities: json.RawMessage(`{"elicitation":{"form":{},"url":{}},"sampling":{},"roots":{}}`)}
+			raws := map[string]json.RawMessage{}
+			errs := map[string]error{}
+			if res, err := a.Call(deadline(t), host.Call{Name: "asker.ask", Far: far}); err != nil {
+				errs["call"] = err
+			} else {
+				raws["call"] = res.Raw
+			}
+			if res, err := a.ReadResource(deadline(t), host.Read{Server: "asker", URI: "a:///r", Far: far}); err != nil {
+				errs["read"] = err
+			} else {
+				raws["read"] = res.Raw
+			}
+			if res, err := a.GetPrompt(deadline(t), host.Expand{Server: "asker", Prompt: "p", Far: far}); err != nil {
+				errs["get"] = err
+			} else {
+				raws["get"] = res.Raw
+			}
+			for _, way := range []string{"call", "read", "get"} {
+				switch err := errs[way]; {
+				case c.want == "" && !strings.Contains(string(raws[way]), `"input_required"`):
+					t.Errorf("%s: %s, %v", way, raws[way], err)
+				case c.want != "" && (codeOf(err) != fault.InputRequired || !strings.Contains(err.Error(), c.want)):
+					t.Errorf("%s: %s, %v", way, raws[way], err)
+				}
+			}
+			refused := strings.Contains(c.want, "secret") || strings.Contains(c.want, "URL")
+			if n := len(a.heard.of(signal.Problem)); refused && n != 3 || !refused && n != 0 {
+				t.Errorf("%d refusals are recorded", n)
+			}
+		})
+	}
+}
+
 func TestACallerThatAnswersItselfIsAskedAlone(t *testing.T) {
 	a := newAsking(t, eras[1], asks(form("name", "string")), host.Options{}, elicit)
 	answer := func(name string) host.InputFunc {

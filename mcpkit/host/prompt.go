@@ -92,7 +92,7 @@ func (h *Host) GetPrompt(ctx context.Context, x Expand) (*Prompt, error) {
 	}
 	result, err := session.GetPrompt(ctx, x.Prompt, x.Arguments, x.Far.with(client.With{Meta: meta(l.trace)}))
 	if err == nil {
-		err = l.take("the prompt", result, x.Far)
+		err = l.take(session, "the prompt", result, x.Far)
 	}
 	if err != nil {
 		return fail(err)

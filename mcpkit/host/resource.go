@@ -68,7 +68,7 @@ func (h *Host) ReadResource(ctx context.Context, r Read) (*Resource, error) {
 	}
 	result, err := session.ReadResource(ctx, r.URI, r.Far.with(client.With{Meta: meta(l.trace), Anew: r.Anew}))
 	if err == nil {
-		err = l.take("the resource", result, r.Far)
+		err = l.take(session, "the resource", result, r.Far)
 	}
 	if err != nil {
 		return fail(err)
@@ -159,17 +159,22 @@ func (l *readLine) permit() error {
 const defaultMaxRead = 16 << 20
 
 // take checks the size of a result and takes it from the budget.
-func (l *readLine) take(what string, r *client.Result, far *Far) error {
+func (l *readLine) take(s *client.Session, what string, r *client.Result, far *Far) error {
 	if l.h.o.Gate != nil {
 		l.h.o.Gate.Spend(l.server, l.id, len(r.Raw))
 	}
 	if int64(len(r.Raw)) > l.max {
 		return fault.New(fault.ResultTooLarge, "%s has %d bytes; the policy's limit is %d", what, len(r.Raw), l.max)
 	}
-	if r.NeedsInput() && far == nil {
+	if !r.NeedsInput() {
+		return nil
+	}
+	if far == nil {
 		return fault.New(fault.InputRequired, "server %s asks for input before it gives %s", l.server, what)
 	}
-	return nil
+	return vet(s, l.server, r, func(method string, f *fault.Error) {
+		l.emit(signal.Problem, l.server+" asked what is refused: "+f.Message, &signal.Fault{Code: questionRefused, Detail: f.Message, Sample: method})
+	})
 }
 
 // clean takes secrets out and flags which kinds there were.
