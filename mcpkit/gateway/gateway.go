@@ -136,6 +136,7 @@ type Gateway struct {
 	work    sync.WaitGroup    // of alive
 	prompts map[string]origin // by the names that clients know them under
 	levels  map[string]int    // of log messages, that servers were asked for
+	aliases map[string]string // of servers, as they were last
 }
 
 // New makes a Gateway.
@@ -146,7 +147,7 @@ func New(o Options) *Gateway {
 	o.Limits = o.Limits.withDefaults()
 	g := &Gateway{
 		o: o, log: o.Logger, seal: newSealer(), slots: make(chan struct{}, o.Limits.Requests), news: make(chan struct{}, 1),
-		ears: map[*ear]bool{}, busy: map[string]map[*View]int{}, only: map[onlyKey]*View{}, parked: map[string]*parked{}, alive: map[*parked]bool{}, levels: map[string]int{},
+		ears: map[*ear]bool{}, busy: map[string]map[*View]int{}, only: map[onlyKey]*View{}, parked: map[string]*parked{}, alive: map[*parked]bool{}, levels: map[string]int{}, aliases: map[string]string{},
 	}
 	g.self, _ = json.Marshal(map[string]string{ // strings always marshal
 		"name": "aurora-platform", "title": "Aurora Platform", "version": cmp.Or(o.Version, "0"),
@@ -154,16 +155,24 @@ func New(o Options) *Gateway {
 	return g
 }
 
-// alias is the alias of a server that is ready, or "".
+// alias is the alias of a server, or "". That of one that has stopped is what it
+// was: who saw it by that is told that it is gone.
 func (g *Gateway) alias(server string) string {
-	if g.o.Servers != nil {
-		for _, s := range g.o.Servers() {
-			if s.Name == server {
-				return s.Alias
-			}
-		}
+	if g.o.Servers == nil {
+		return ""
 	}
-	return ""
+	for _, s := range g.o.Servers() {
+		if s.Name != server {
+			continue
+		}
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.aliases[server] = s.Alias
+		return s.Alias
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.aliases[server]
 }
 
 // firstTime is how long a list waits for the servers that are being started.

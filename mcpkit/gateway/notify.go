@@ -163,12 +163,16 @@ func (g *Gateway) tell() {
 	ears := slices.Collect(maps.Keys(g.ears))
 	g.mu.Unlock()
 	for i, servers := range changed {
+		aliases := map[string]string{}
+		for server := range servers {
+			aliases[server] = g.alias(server)
+		}
 		for _, e := range ears {
 			if !e.hears[i] {
 				continue
 			}
-			for server := range servers {
-				if e.view.server(server, g.alias(server)) {
+			for server, alias := range aliases {
+				if e.view.server(server, alias) {
 					e.send("notifications/"+listNames[i]+"/list_changed", []byte("{}"))
 					break
 				}

@@ -17,29 +17,29 @@ type refusal struct {
 	why    string
 }
 
-// admit finds what a client may see. A page in a browser could name this machine,
+// admit finds what a client may see, and the token by which it may. A page in a browser could name this machine,
 // but it cannot leave out its Origin, and a name of its own that it makes point
 // here (DNS rebinding) stands in Host.
-func (h *Handler) admit(w http.ResponseWriter, r *http.Request) (*gateway.View, *refusal) {
+func (h *Handler) admit(w http.ResponseWriter, r *http.Request) (*gateway.View, string, *refusal) {
 	if !h.hostHere(r.Host) {
-		return nil, &refusal{http.StatusMisdirectedRequest, "this is not that host"}
+		return nil, "", &refusal{http.StatusMisdirectedRequest, "this is not that host"}
 	}
 	if !h.originHere(r) {
-		return nil, &refusal{http.StatusForbidden, "requests of that page are refused"}
+		return nil, "", &refusal{http.StatusForbidden, "requests of that page are refused"}
 	}
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	if token = strings.TrimSpace(token); h.o.Tokens != nil && strings.EqualFold(scheme, "Bearer") && token != "" {
 		if view := h.o.Tokens(token); view != nil {
-			return view, nil
+			return view, token, nil
 		}
 		w.Header().Set("WWW-Authenticate", `Bearer realm="aurora-platform", error="invalid_token"`)
-		return nil, &refusal{http.StatusUnauthorized, "the token is not known"}
+		return nil, "", &refusal{http.StatusUnauthorized, "the token is not known"}
 	}
 	if h.o.Open != nil {
-		return h.o.Open, nil
+		return h.o.Open, "", nil
 	}
 	w.Header().Set("WWW-Authenticate", `Bearer realm="aurora-platform"`)
-	return nil, &refusal{http.StatusUnauthorized, "requests need a bearer token"}
+	return nil, "", &refusal{http.StatusUnauthorized, "requests need a bearer token"}
 }
 
 func (h *Handler) hostHere(host string) bool {

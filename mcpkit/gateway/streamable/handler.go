@@ -7,6 +7,9 @@
 //
 // The platform is at /mcp, and one server under its own names at /mcp/SERVER.
 //
+// Whoever comes with a token stays for as long as the token is good: sessions and
+// streams of one that is taken back, or whose view changes, end within seconds.
+//
 // A request is answered with JSON where nothing is to be said before the answer,
 // else with a stream of events. Streams are not resumed: who loses one has lost
 // what was on it. A session (2025-03-26 to 2025-11-25) belongs to the token that
@@ -80,6 +83,7 @@ type Handler struct {
 	mu       sync.Mutex
 	closed   bool
 	sessions map[string]*session
+	guests   map[*guest]bool // who came with a token
 }
 
 // New makes a Handler.
@@ -88,8 +92,11 @@ func New(o Options) *Handler {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	o.Limits = o.Limits.withDefaults()
-	h := &Handler{o: o, sessions: map[string]*session{}}
+	h := &Handler{o: o, sessions: map[string]*session{}, guests: map[*guest]bool{}}
 	h.ctx, h.stop = context.WithCancel(context.Background()) // ends in Close
+	if o.Tokens != nil {
+		h.work.Go(h.usher)
+	}
 	return h
 }
 
@@ -125,11 +132,12 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer h.work.Done()
-	view, refusal := h.admit(w, r)
+	view, token, refusal := h.admit(w, r)
 	if refusal != nil {
 		http.Error(w, refusal.why, refusal.status)
 		return
 	}
+	who := holder{token, view}
 	switch server, ok := strings.CutPrefix(r.URL.Path, Path+"/"); {
 	case ok && server != "":
 		if view = h.o.Gateway.Only(r.Context(), view, server); view == nil {
@@ -142,7 +150,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	switch r.Method {
 	case http.MethodPost:
-		h.post(w, r, view)
+		h.post(w, r, view, who)
 	case http.MethodGet:
 		h.get(w, r, view)
 	case http.MethodDelete:
@@ -164,7 +172,7 @@ const (
 const sessionless = "2026-07-28"
 
 // post takes one message (2025-11-25, basic/transports: sending messages).
-func (h *Handler) post(w http.ResponseWriter, r *http.Request, view *gateway.View) {
+func (h *Handler) post(w http.ResponseWriter, r *http.Request, view *gateway.View, who holder) {
 	if t, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || t != "application/json" {
 		http.Error(w, "the Content-Type must be application/json", http.StatusUnsupportedMediaType)
 		return
@@ -189,11 +197,14 @@ func (h *Handler) post(w http.ResponseWriter, r *http.Request, view *gateway.Vie
 	case bad != nil:
 		writeJSON(w, http.StatusBadRequest, bad.Reply())
 	case version >= sessionless || m.Stateless():
-		h.stateless(w, r, view, m, version)
+		h.stateless(w, r, view, who, m, version)
 	default:
-		h.session(w, r, view, m)
+		h.session(w, r, view, who, m)
 	}
 }
+
+// promised is how many bytes there is room for before they come.
+const promised = 256 << 10
 
 // body reads the message.
 func (h *Handler) body(w http.ResponseWriter, r *http.Request) ([]byte, int, error) {
@@ -204,7 +215,7 @@ func (h *Handler) body(w http.ResponseWriter, r *http.Request) ([]byte, int, err
 	control.SetReadDeadline(time.Now().Add(h.o.Limits.Stall))
 	var body []byte
 	var err error
-	if r.ContentLength >= 0 {
+	if r.ContentLength >= 0 && r.ContentLength <= promised {
 		body = make([]byte, r.ContentLength)
 		_, err = io.ReadFull(r.Body, body)
 	} else {
@@ -226,7 +237,7 @@ func (h *Handler) body(w http.ResponseWriter, r *http.Request) ([]byte, int, err
 var errTooLarge = errors.New("the message is too large")
 
 // stateless answers a request that stands for itself.
-func (h *Handler) stateless(w http.ResponseWriter, r *http.Request, view *gateway.View, m *gateway.Message, version string) {
+func (h *Handler) stateless(w http.ResponseWriter, r *http.Request, view *gateway.View, who holder, m *gateway.Message, version string) {
 	if !m.IsRequest() {
 		w.WriteHeader(http.StatusAccepted)
 		return
@@ -238,6 +249,7 @@ func (h *Handler) stateless(w http.ResponseWriter, r *http.Request, view *gatewa
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	defer context.AfterFunc(h.ctx, cancel)()
+	defer h.welcome(who, cancel)()
 	s := newStream(w, r, h.o.Limits, cancel)
 	defer s.close()
 	c := h.o.Gateway.Conn(view, nil)

@@ -21,28 +21,77 @@ type session struct {
 	cancel context.CancelFunc
 
 	mu     sync.Mutex
-	active int // requests and streams
+	active int       // requests and streams
+	since  time.Time // when the last of them ended
 	idle   *time.Timer
+	leave  func() // it needs its token no more
 }
 
 // open makes a session that nobody can find before it is kept.
-func (h *Handler) open(view *gateway.View) *session {
-	s := &session{h: h, id: rand.Text(), view: view}
+func (h *Handler) open(view *gateway.View, who holder) *session {
+	s := &session{h: h, id: rand.Text(), view: view, since: time.Now()}
 	s.ctx, s.cancel = context.WithCancel(h.ctx)
 	s.conn = h.o.Gateway.Conn(view, &s.outlet)
+	s.leave = h.welcome(who, s.dismiss)
 	s.idle = time.AfterFunc(h.o.Limits.Idle, s.expire)
 	return s
 }
 
-// keep lets the session be found. It reports false where there are too many.
+// keep lets the session be found. Where there are too many, an idle one ends for
+// it; it reports false where there is none.
 func (h *Handler) keep(s *session) bool {
 	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.closed || len(h.sessions) >= h.o.Limits.Sessions {
+	var old *session
+	full := len(h.sessions) >= h.o.Limits.Sessions
+	if full {
+		old = h.spare()
+	}
+	if h.closed || full && old == nil {
+		h.mu.Unlock()
 		return false
 	}
+	if old != nil {
+		delete(h.sessions, old.id)
+	}
 	h.sessions[s.id] = s
+	h.mu.Unlock()
+	if old != nil {
+		old.end()
+		h.o.Logger.Debug("a session of the gateway ended for a new one", "client", old.view.Client)
+	}
 	return true
+}
+
+// spare is, of the client that has most idle sessions, the one that has been idle
+// for longest: who opens many and drops them loses his own. It is nil where all are
+// in use.
+func (h *Handler) spare() (oldest *session) {
+	idle := map[*gateway.View]int{}
+	first := map[*gateway.View]*session{}
+	begun := map[*gateway.View]time.Time{}
+	for _, s := range h.sessions {
+		since, unused := s.unused()
+		if !unused {
+			continue
+		}
+		idle[s.view]++
+		if first[s.view] == nil || since.Before(begun[s.view]) {
+			first[s.view], begun[s.view] = s, since
+		}
+	}
+	for view, s := range first {
+		if oldest == nil || idle[view] > idle[oldest.view] {
+			oldest = s
+		}
+	}
+	return oldest
+}
+
+// unused reports whether nobody uses the session, and since when.
+func (s *session) unused() (since time.Time, unused bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.since, s.active == 0
 }
 
 // find is the session that a request names, or nil and the status that says why.
@@ -69,6 +118,7 @@ func (s *session) begin() func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if s.active--; s.active == 0 {
+			s.since = time.Now()
 			s.idle.Reset(s.h.o.Limits.Idle)
 		}
 	}
@@ -76,17 +126,18 @@ func (s *session) begin() func() {
 
 // expire ends a session that nobody used.
 func (s *session) expire() {
-	s.mu.Lock()
-	used := s.active > 0
-	s.mu.Unlock()
-	if used {
-		return
+	if _, unused := s.unused(); unused {
+		s.dismiss()
+		s.h.o.Logger.Debug("a session of the gateway expired", "client", s.view.Client)
 	}
+}
+
+// dismiss ends a session that is kept.
+func (s *session) dismiss() {
 	s.h.mu.Lock()
 	delete(s.h.sessions, s.id)
 	s.h.mu.Unlock()
 	s.end()
-	s.h.o.Logger.Debug("a session of the gateway expired", "client", s.view.Client)
 }
 
 // end gives up what the session still does.
@@ -94,15 +145,16 @@ func (s *session) end() {
 	s.mu.Lock()
 	s.idle.Stop()
 	s.mu.Unlock()
+	s.leave()
 	s.cancel()
 	s.conn.Close()
 	s.outlet.set(nil)
 }
 
 // session answers a message of a session, or opens one.
-func (h *Handler) session(w http.ResponseWriter, r *http.Request, view *gateway.View, m *gateway.Message) {
+func (h *Handler) session(w http.ResponseWriter, r *http.Request, view *gateway.View, who holder, m *gateway.Message) {
 	if m.IsRequest() && m.Name() == "initialize" && r.Header.Get(headerSession) == "" {
-		h.initialize(w, r, view, m)
+		h.initialize(w, r, view, who, m)
 		return
 	}
 	s, status := h.find(r, view)
@@ -132,8 +184,8 @@ func (h *Handler) session(w http.ResponseWriter, r *http.Request, view *gateway.
 }
 
 // initialize opens a session.
-func (h *Handler) initialize(w http.ResponseWriter, r *http.Request, view *gateway.View, m *gateway.Message) {
-	s := h.open(view)
+func (h *Handler) initialize(w http.ResponseWriter, r *http.Request, view *gateway.View, who holder, m *gateway.Message) {
+	s := h.open(view, who)
 	reply, bad := s.conn.Serve(s.ctx, m, nil)
 	if bad == nil && !h.keep(s) {
 		bad = (&gateway.Error{Code: -32000, Message: "there are too many sessions; try again later"}).For(m)
@@ -185,10 +237,7 @@ func (h *Handler) delete(w http.ResponseWriter, r *http.Request, view *gateway.V
 		http.Error(w, "there is no such session", status)
 		return
 	}
-	h.mu.Lock()
-	delete(h.sessions, s.id)
-	h.mu.Unlock()
-	s.end()
+	s.dismiss()
 	w.WriteHeader(http.StatusNoContent)
 }
 
