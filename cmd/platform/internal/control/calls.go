@@ -145,7 +145,7 @@ func (a *api) cancelCall(w http.ResponseWriter, r *http.Request) {
 		fail(w, err)
 		return
 	}
-	e.cancel()
+	e.cancel(fault.New(fault.Cancelled, "the call was cancelled"))
 	select {
 	case <-e.done:
 	case <-r.Context().Done():
@@ -170,7 +170,7 @@ type calls struct {
 
 type entry struct {
 	req    CallRequest
-	cancel context.CancelFunc
+	cancel context.CancelCauseFunc // with what the call ends with, a [fault.Error]
 	start  time.Time
 	done   chan struct{}
 
@@ -199,7 +199,7 @@ func (c *calls) begin(ctx context.Context, r CallRequest) (context.Context, *ent
 		return nil, nil, fault.New(fault.Busy, "%d calls are running already", c.lim.calls).Retry()
 	}
 	e := &entry{req: r, start: c.now(), done: make(chan struct{})}
-	ctx, e.cancel = context.WithCancel(ctx)
+	ctx, e.cancel = context.WithCancelCause(ctx)
 	c.byID[r.ID] = e
 	c.running++
 	return ctx, e, nil
@@ -207,7 +207,7 @@ func (c *calls) begin(ctx context.Context, r CallRequest) (context.Context, *ent
 
 // run makes the call. A synchronous one is forgotten at once.
 func (c *calls) run(ctx context.Context, e *entry) {
-	defer e.cancel()
+	defer e.cancel(nil)
 	e.res, e.err = c.carry(ctx, e)
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -281,7 +281,7 @@ func (c *calls) close() {
 	defer c.mu.Unlock()
 	c.closed = true
 	for _, e := range c.byID {
-		e.cancel()
+		e.cancel(fault.New(fault.Interrupted, "the platform shut down while %s was called", e.req.Name))
 	}
 }
 

@@ -212,7 +212,7 @@ func TestCallsThatDoNotEndAreCancelledAndToldSo(t *testing.T) {
 	s.do("POST", "/v1/calls", `{"name":"hold","id":"async","async":true}`)
 	receive(t, "the call", s.held)
 	var sync sync.WaitGroup
-	sync.Go(func() { s.refused(409, fault.Cancelled, "POST", "/v1/calls", `{"name":"hold"}`) })
+	sync.Go(func() { s.refused(503, fault.Interrupted, "POST", "/v1/calls", `{"name":"hold"}`) })
 	receive(t, "the call", s.held)
 	sync.Go(func() {
 		if st := s.state("GET", "/v1/calls/async?wait=true"); st.State != "running" {

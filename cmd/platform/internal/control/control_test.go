@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -121,6 +122,10 @@ func (b *backend) Call(ctx context.Context, r CallRequest) (*CallResponse, error
 		select {
 		case <-b.release:
 		case <-ctx.Done():
+			var f *fault.Error
+			if errors.As(context.Cause(ctx), &f) {
+				return nil, f
+			}
 			return nil, fault.New(fault.Cancelled, "the caller gave up")
 		}
 	case "linger":

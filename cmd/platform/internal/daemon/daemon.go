@@ -247,10 +247,14 @@ func (p *Platform) openOutbox(ctx context.Context, sink signal.Sink, down *teard
 	if err != nil {
 		return err
 	}
-	ctx, stop := context.WithCancel(ctx)
+	ctx, stop := context.WithCancelCause(context.WithoutCancel(ctx)) // for a cause of its own
 	done := make(chan struct{})
 	go func() { defer close(done); x.Run(ctx) }()
-	down.add("outbox", func(context.Context) error { stop(); <-done; return nil })
+	down.add("outbox", func(context.Context) error {
+		stop(fault.New(fault.Interrupted, "the platform shut down during the call"))
+		<-done
+		return nil
+	})
 	return nil
 }
 
