@@ -173,7 +173,7 @@ func TestASummaryIsOneLineOfWordsWhereverItsBlanksAre(t *testing.T) {
 			for j := i; j < length; j++ {
 				for _, odd := range []string{" ", "\n", "\t", "\x00", "\x7f", "é", "\xff", "\u00a0"} {
 					s := plain[:i] + odd + plain[i:j] + odd + plain[j:]
-					if got, want := b.summary(s), strings.Join(strings.Fields(strings.ToValidUTF8(s, "\uFFFD")), " "); got != want {
+					if got, want := (&writer{Bridge: b}).summary(s), strings.Join(strings.Fields(strings.ToValidUTF8(s, "\uFFFD")), " "); got != want {
 						t.Fatalf("%q becomes %q, want %q", s, got, want)
 					}
 				}

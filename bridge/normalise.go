@@ -46,20 +46,16 @@ var methods = map[signal.Kind]string{
 	signal.Problem:                 amp.MethodError,
 }
 
-// journalOnly are the types that only record how something came about; a Brain
-// acts on all others.
-var journalOnly = map[string]bool{
-	string(signal.PermissionResolved): true,
-	string(signal.CallStarted):        true,
-	string(signal.ToolStarted):        true,
-	string(signal.CallCompleted):      true,
-	string(signal.CallFailed):         true,
-	string(signal.ResourceRequested):  true,
-	string(signal.ResourceFailed):     true,
-	string(signal.PromptRequested):    true,
-	string(signal.PromptExpanded):     true,
-	string(signal.PromptFailed):       true,
-	string(signal.InputResolved):      true,
+// journalOnly reports whether a type only records how something came about; a
+// Brain acts on all others.
+func journalOnly(typ string) bool {
+	switch signal.Kind(typ) {
+	case signal.PermissionResolved, signal.CallStarted, signal.ToolStarted, signal.CallCompleted, signal.CallFailed,
+		signal.ResourceRequested, signal.ResourceFailed, signal.PromptRequested, signal.PromptExpanded, signal.PromptFailed,
+		signal.InputResolved:
+		return true
+	}
+	return false
 }
 
 // route says where an envelope goes: the operator's word first, the exact type
@@ -82,7 +78,7 @@ func (b *Bridge) route(env *amp.Envelope, s *signal.Signal) bus.Route {
 	if typ == logType && !urgent(env.Payload.Data) {
 		return bus.Journal
 	}
-	if s.RecordOnly || journalOnly[typ] || typ == string(signal.PermissionRequested) && !asks(s.Data) {
+	if s.RecordOnly || journalOnly(typ) || typ == string(signal.PermissionRequested) && !asks(s.Data) {
 		return bus.Journal
 	}
 	return bus.Inbox
@@ -97,7 +93,7 @@ func asks(data any) bool {
 // record reports whether a signal only records how something came about: nobody
 // waits for it.
 func record(s *signal.Signal) bool {
-	return s.Ack == nil && (journalOnly[string(s.Kind)] || s.Kind == signal.PermissionRequested && !asks(s.Data))
+	return s.Ack == nil && (journalOnly(string(s.Kind)) || s.Kind == signal.PermissionRequested && !asks(s.Data))
 }
 
 // source is the platform's word on who speaks.
@@ -258,11 +254,15 @@ const (
 )
 
 // summary makes one bounded line without secrets.
-func (b *Bridge) summary(s string) string {
+func (w *writer) summary(s string) string {
 	if !tidy(s) {
 		s = strings.Join(strings.Fields(strings.ToValidUTF8(s, "\uFFFD")), " ")
 	}
-	return cut(b.o.RedactText(s), maxSummary)
+	if s = w.clean(s); len(s) <= maxSummary {
+		return s
+	}
+	b := w.take(appendCut(w.room(maxSummary+len("…")), s, maxSummary))
+	return unsafe.String(unsafe.SliceData(b), len(b)) // as long as the envelope
 }
 
 // tidy reports whether s is for sure ASCII words with one blank between them.
@@ -335,10 +335,15 @@ func cut(s string, n int) string {
 	if len(s) <= n {
 		return s
 	}
+	return string(appendCut(nil, s, n))
+}
+
+// appendCut appends what cut makes of a longer s.
+func appendCut(b []byte, s string, n int) []byte {
 	for n > 0 && !utf8.RuneStart(s[n]) {
 		n--
 	}
-	return s[:n] + "…"
+	return append(append(b, s[:n]...), "…"...)
 }
 
 // typeOf turns a JSON-RPC method into the tail of a dotted type:

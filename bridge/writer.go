@@ -1,13 +1,15 @@
 package bridge
 
 import (
+	"unsafe"
+
 	"github.com/aurorabot-dev/platform/amp"
 	"github.com/aurorabot-dev/platform/bridge/bus"
 	"github.com/aurorabot-dev/platform/mcpkit/signal"
 )
 
 // keepBuffer bounds in bytes what a writer keeps for its next batch.
-const keepBuffer = 128 << 10
+const keepBuffer = 256 << 10
 
 // writer makes the envelopes of one batch after another, all in the same memory:
 // to collect the garbage of a call would cost more than to write its record. It
@@ -22,6 +24,28 @@ type writer struct {
 
 	last signal.Step // its server, tool, entrance and risk are what same says
 	same []byte
+
+	cleaned [64]cleaned // by where the text lies in memory
+}
+
+// cleaned is a short text without and with its secrets removed.
+type cleaned struct{ text, clean string }
+
+// maxCleaned is how many bytes a text has at most that a writer remembers.
+const maxCleaned = 256
+
+// clean is text without secrets. The steps of a call, and the calls of a tool,
+// repeat one another's words: within a batch they are looked through once.
+func (w *writer) clean(text string) string {
+	if text == "" || len(text) > maxCleaned {
+		return w.o.RedactText(text)
+	}
+	where := uintptr(unsafe.Pointer(unsafe.StringData(text)))
+	known := &w.cleaned[(where>>4+where>>10)%uintptr(len(w.cleaned))]
+	if known.text != text {
+		known.text, known.clean = text, w.o.RedactText(text)
+	}
+	return known.clean
 }
 
 // origin is who is told of an envelope's fate.
@@ -38,6 +62,7 @@ func (w *writer) begin(n int) {
 	clear(w.items)
 	clear(w.origins)
 	clear(w.envs)
+	clear(w.cleaned[:])
 	w.items, w.origins, w.used, w.buf, w.same = w.items[:0], w.origins[:0], 0, w.buf[:0], w.same[:0]
 	if cap(w.envs) < n {
 		w.envs = make([]amp.Envelope, n, n+n/4)

@@ -16,6 +16,7 @@ type CallRequest struct {
 	Server    string
 	Tool      string          // the server's own name for it
 	Arguments json.RawMessage // an object, sent with its digits as they are; empty or null is {}
+	Checked   bool            // the caller has seen to it that Arguments is one valid JSON object
 	CallID    string          // of the caller, for the log
 	Timeout   time.Duration   // 0: the server's; progress grants it anew, up to the ceiling
 
@@ -94,9 +95,13 @@ func (s *Session) call(ctx context.Context, r CallRequest) (json.RawMessage, *fa
 	case r.Timeout < 0:
 		return nil, fault.New(fault.InvalidArguments, "the timeout %v is negative", r.Timeout)
 	}
-	args, err := object("arguments", r.Arguments, true)
-	if err != nil {
+	args := []byte(nil)
+	if r.Checked {
+		args = member("arguments", r.Arguments)
+	} else if checked, err := object("arguments", r.Arguments, true); err != nil {
 		return nil, err
+	} else {
+		args = checked
 	}
 	b := append(make([]byte, 0, 64+len(r.Tool)+len(args)), `"name":`...)
 	b = append(append(b, quote(r.Tool)...), args...)

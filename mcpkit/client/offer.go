@@ -111,8 +111,13 @@ func object(name string, raw json.RawMessage, must bool) ([]byte, *fault.Error) 
 	case !jsonline.IsObject(raw):
 		return nil, fault.New(fault.InvalidArguments, "%s is no JSON object", name)
 	}
+	return member(name, raw), nil
+}
+
+// member is the member name with the valid value raw, led by a comma.
+func member(name string, raw json.RawMessage) []byte {
 	b := make([]byte, 0, len(name)+4+len(raw))
-	return append(append(append(append(b, `,"`...), name...), `":`...), oneLine(raw)...), nil
+	return append(append(append(append(b, `,"`...), name...), `":`...), oneLine(raw)...)
 }
 
 // ListResources is every resource of the server as raw objects. Lists and

@@ -16,7 +16,7 @@ import (
 // while the call is in flight, see asker.
 func (l *line) exchange(args json.RawMessage) (*client.Result, answer, error) {
 	r := client.CallRequest{
-		Server: l.tool.Source.Server, Tool: l.tool.Source.OriginalName, Arguments: args,
+		Server: l.tool.Source.Server, Tool: l.tool.Source.OriginalName, Arguments: args, Checked: true,
 		CallID: l.id, Timeout: l.call.Timeout, OnProgress: l.call.Progress, Ask: l.asker, Meta: meta(l.call.Trace),
 	}
 	if f := l.call.Far; f != nil {

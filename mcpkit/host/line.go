@@ -29,6 +29,7 @@ type line struct {
 	id    string
 	call  Call
 	tool  *catalog.Tool
+	says  *preparedTool // its sentences
 	start time.Time
 	now   time.Time     // of the next step; see look
 	waits atomic.Int64  // for people, nanoseconds
@@ -36,6 +37,7 @@ type line struct {
 	steps []signal.Step // what is left of room
 	room  [usual]signal.Step
 	after *patience // for what it leaves behind; see leave
+	first patience  // the one that lasts as a rule
 
 	asking sync.Mutex // held while a question is open
 	rounds int        // of questions so far
@@ -50,6 +52,8 @@ func (h *Host) begin(ctx context.Context, c Call) *line {
 	now := time.Now()
 	l := &line{h: h, ctx: ctx, id: c.ID, call: c, start: now, now: now}
 	l.steps = l.room[:]
+	l.first = patience{Context: ctx, limit: recordTimeout}
+	l.after = &l.first
 	if l.id == "" {
 		l.id = ulid.MustNew(ulid.Timestamp(now), ulid.DefaultEntropy()).String()
 	}
@@ -59,7 +63,7 @@ func (h *Host) begin(ctx context.Context, c Call) *line {
 }
 
 func (l *line) resolved(tool *catalog.Tool) {
-	l.tool = tool
+	l.tool, l.says = tool, l.h.schemas.of(tool)
 	l.step.Tool, l.step.Server = tool.Name, tool.Source.Server
 }
 
@@ -139,13 +143,10 @@ func (l *line) settle() error {
 // recordTimeout from when something waits for it. As a rule nothing does: then it
 // is the same context every time.
 func (l *line) leave(do func(context.Context) error) error {
-	if l.after == nil {
-		l.after = wait(l.ctx, recordTimeout)
-	}
 	err := do(l.after)
 	if l.after.begun() {
 		l.after.end()
-		l.after = nil
+		l.after = wait(l.ctx, recordTimeout)
 	}
 	return err
 }
@@ -193,8 +194,8 @@ func (l *line) failure(f *fault.Error) func(*signal.Step) {
 
 func (l *line) started() {
 	l.look()
-	l.emit(signal.CallStarted, "call to "+l.step.Tool, nil)
-	l.emit(signal.ToolStarted, l.step.Tool+" started", nil)
+	l.emit(signal.CallStarted, l.says.called, nil)
+	l.emit(signal.ToolStarted, l.says.began, nil)
 }
 
 // handed records that the server asks for input, which is the far client's to give.
@@ -212,7 +213,7 @@ func (l *line) handed(res *Result) {
 func (l *line) completed(res *Result) {
 	res.Duration, res.Waited = l.lasted(), l.waited()
 	if !res.Replayed { // nothing was sent
-		l.emit(signal.CallCompleted, "call to "+l.step.Tool+" completed", func(s *signal.Step) {
+		l.emit(signal.CallCompleted, l.says.answered, func(s *signal.Step) {
 			s.DurationMS, s.Size = res.Duration.Milliseconds(), int64(len(res.Raw))
 		})
 	}

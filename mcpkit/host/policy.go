@@ -77,23 +77,22 @@ func (l *line) await(g Gate, r policy.Request, v policy.Verdict) (policy.Verdict
 // suspended reports whether a call ended only because its caller had to go while
 // a person was asked: whoever makes it again gets its answer.
 func (l *line) suspended(err error) bool {
+	if err == nil || l.call.Answer == nil || !l.call.Wait || l.ctx.Err() == nil {
+		return false
+	}
 	var f *fault.Error
-	return l.call.Answer != nil && l.call.Wait && l.ctx.Err() != nil && errors.As(err, &f) && f.Code == fault.ApprovalRequired
+	return errors.As(err, &f) && f.Code == fault.ApprovalRequired
 }
 
 func (l *line) asked(v policy.Verdict, args json.RawMessage) {
-	l.look()
-	l.emit(signal.PermissionRequested, l.step.Tool+": "+question(v), func(s *signal.Step) {
+	summary := l.says.mayBeCalled
+	if v.Action == rules.Ask { // the disk was asked for an answer, too
+		l.look()
+		summary = l.step.Tool + ": a person is asked (" + v.Approval + "): " + v.Reason
+	}
+	l.emit(signal.PermissionRequested, summary, func(s *signal.Step) {
 		s.Decision, s.Reason, s.Approval, s.Arguments = string(v.Action), v.Reason, v.Approval, args
 	})
-}
-
-// question is a verdict as the first half of a sentence.
-func question(v policy.Verdict) string {
-	if v.Action == rules.Ask {
-		return "a person is asked (" + v.Approval + "): " + v.Reason
-	}
-	return "may be called?"
 }
 
 func (l *line) decided(v policy.Verdict) {
@@ -101,7 +100,11 @@ func (l *line) decided(v policy.Verdict) {
 	if v.Action == rules.Ask {
 		decision = "open" // nobody has answered yet
 	}
-	l.emit(signal.PermissionResolved, l.step.Tool+": "+decision+" by "+v.Actor, func(s *signal.Step) {
+	summary := l.says.allowed
+	if v.Action != rules.Allow || v.Actor != "policy" {
+		summary = l.step.Tool + ": " + decision + " by " + v.Actor
+	}
+	l.emit(signal.PermissionResolved, summary, func(s *signal.Step) {
 		s.Decision, s.Actor, s.Reason, s.Approval = decision, v.Actor, v.Reason, v.Approval
 	})
 }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
 	"github.com/aurorabot-dev/platform/mcpkit/policy/review"
-	"github.com/aurorabot-dev/platform/mcpkit/redact"
 )
 
 // answer is what the gate reads of a result: raw JSON that shares its storage.
@@ -60,8 +59,7 @@ func (a answer) told(head string, limit int) (summary, preview string, flags []s
 	if !utf8.ValidString(text) {
 		text = strings.ToValidUTF8(text, "\uFFFD")
 	}
-	flags = review.Flags(text)
-	if preview, _ = redact.Strip(text[:min(len(text), 2*limit+utf8.UTFMax)]); len(preview) > limit {
+	if preview, flags = review.Read(text); len(preview) > limit {
 		preview = preview[:cut(preview, limit)] + "…"
 	}
 	begin := cut(preview, maxSummary)

@@ -29,13 +29,17 @@ const maxSchemas = 10_000
 type schemas struct {
 	log   *slog.Logger
 	mu    sync.Mutex
-	tools map[*catalog.Tool]*compiledTool
+	tools map[*catalog.Tool]*preparedTool
 	cache map[[32]byte]*jsoncheck.Schema
 }
 
-// compiledTool has the schemas of one tool, nil where there is none that can be
-// used.
-type compiledTool struct{ input, output *jsoncheck.Schema }
+// preparedTool has what calls of one tool have in common: its schemas, nil where
+// there is none that can be used, and the sentences of its record.
+type preparedTool struct {
+	input, output *jsoncheck.Schema
+
+	mayBeCalled, allowed, called, began, answered string
+}
 
 // checkArguments makes an object of what the caller gave and checks it against
 // the tool's original input schema. Specification 2025-11-25, server/tools,
@@ -92,16 +96,20 @@ func (s *schemas) checkResult(tool *catalog.Tool, a answer) error {
 	return nil
 }
 
-// of returns a tool's schemas. A tool does not change: a changed one is another.
-func (s *schemas) of(tool *catalog.Tool) *compiledTool {
+// of returns what is prepared of a tool. A tool does not change: a changed one is another.
+func (s *schemas) of(tool *catalog.Tool) *preparedTool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if t, ok := s.tools[tool]; ok {
 		return t
 	}
-	t := &compiledTool{s.compiled(tool, "input", tool.InputSchema), s.compiled(tool, "output", tool.OutputSchema)}
+	t := &preparedTool{
+		input: s.compiled(tool, "input", tool.InputSchema), output: s.compiled(tool, "output", tool.OutputSchema),
+		mayBeCalled: tool.Name + ": may be called?", allowed: tool.Name + ": allow by policy",
+		called: "call to " + tool.Name, began: tool.Name + " started", answered: "call to " + tool.Name + " completed",
+	}
 	if s.tools == nil || len(s.tools) >= maxSchemas {
-		s.tools = make(map[*catalog.Tool]*compiledTool)
+		s.tools = make(map[*catalog.Tool]*preparedTool)
 	}
 	s.tools[tool] = t
 	return t

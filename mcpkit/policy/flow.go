@@ -20,20 +20,17 @@ const maxProvenance = 1024
 // collector would follow again and again.
 type results struct {
 	mu    sync.RWMutex
-	trust map[resultKey]uint8 // place in rules.Trusts
-	ring  []resultKey
+	trust map[uint64]uint8 // place in rules.Trusts, by keyOfResult
+	ring  []uint64
 	next  int
 }
 
-// resultKey stands for the id of a call. Nobody can choose two ids with one key
-// who does not know the seeds.
-type resultKey [2]uint64
+var resultSeed = maphash.MakeSeed()
 
-var resultSeeds = [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}
-
-func keyOfResult(id string) resultKey {
-	return resultKey{maphash.String(resultSeeds[0], id), maphash.String(resultSeeds[1], id)}
-}
+// keyOfResult stands for the id of a call. Nobody can choose two ids with one key
+// who does not know the seed, and one of 2^64 keys is seldom among the remembered
+// by chance.
+func keyOfResult(id string) uint64 { return maphash.String(resultSeed, id) }
 
 // level is the place of a trust in rules.Trusts; a word that is no level has that
 // of Unknown.
@@ -55,7 +52,7 @@ func (r *results) remember(id string, t rules.Trust) {
 		return
 	}
 	if r.trust == nil {
-		r.trust = map[resultKey]uint8{}
+		r.trust = map[uint64]uint8{}
 	}
 	if len(r.ring) < maxResults {
 		r.ring = append(r.ring, key)

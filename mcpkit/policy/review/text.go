@@ -13,18 +13,28 @@ const maxResultText = 64 << 10
 // such as a result: orders to a model, hidden characters. They are for the
 // record; a text is data whatever it says.
 func Flags(text string) []string {
-	var flags []string
-	text = text[:min(len(text), maxResultText)]
-	if seen, n := redact.Strip(text); n > 0 {
+	_, flags := Read(text)
+	return flags
+}
+
+// Read is Flags, and the part of the text that was looked through as a person
+// sees it: without hidden characters.
+func Read(text string) (visible string, flags []string) {
+	visible, n := redact.Strip(text[:min(len(text), maxResultText)])
+	if n > 0 {
 		flags = append(flags, "hidden_characters")
-		text = seen
 	}
+	return visible, append(flags, orders(visible)...)
+}
+
+// orders are the codes of the orders to a model in a text without hidden characters.
+func orders(text string) (flags []string) {
 	if len(text) < 4 {
-		return flags
+		return nil
 	}
 	seen, ok := spots.spotted(text, false)
 	if ok && !slices.ContainsFunc(textRules, func(r textRule) bool { return r.severity == Danger && r.admits(seen) }) {
-		return flags
+		return nil
 	}
 	flat := plain(text)
 	if !ok {

@@ -23,8 +23,8 @@ import (
 const (
 	queueLimit = 256 << 10 // bytes after which senders wait
 	tryLimit   = 1 << 20   // bytes after which TrySend refuses
-	keepQueue  = 64 << 10  // a larger buffer is not kept
-	smallQueue = 4 << 10   // the most that is kept while nothing is sent
+	keepQueue  = 256 << 10 // a larger buffer is not kept
+	smallQueue = 4 << 10   // the most that is kept, twice, while nothing is sent
 	eofGrace   = 2 * time.Second
 )
 
@@ -147,9 +147,11 @@ func (p *Pipes) write() {
 			p.mu.Lock()
 			batch, closing := p.queue, p.closing
 			if len(batch) == 0 {
-				spare = nil
 				if cap(p.queue) > smallQueue { // idle: keep little
 					p.queue = nil
+				}
+				if cap(spare) > smallQueue {
+					spare = nil
 				}
 				p.mu.Unlock()
 				if closing {
