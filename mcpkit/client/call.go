@@ -95,18 +95,16 @@ func (s *Session) call(ctx context.Context, r CallRequest) (json.RawMessage, *fa
 	case r.Timeout < 0:
 		return nil, fault.New(fault.InvalidArguments, "the timeout %v is negative", r.Timeout)
 	}
-	args := []byte(nil)
-	if r.Checked {
-		args = member("arguments", r.Arguments)
-	} else if checked, err := object("arguments", r.Arguments, true); err != nil {
-		return nil, err
-	} else {
-		args = checked
+	args := r.Arguments
+	if !r.Checked {
+		var err *fault.Error
+		if args, err = given("arguments", args, true); err != nil {
+			return nil, err
+		}
 	}
-	b := append(make([]byte, 0, 64+len(r.Tool)+len(args)), `"name":`...)
-	b = append(append(b, quote(r.Tool)...), args...)
+	m.tool, m.arguments = r.Tool, oneLine(args)
 	w := With{Meta: r.Meta, InputResponses: r.InputResponses, RequestState: r.RequestState, Capabilities: r.Capabilities}
-	if err := w.fill(&m, b); err != nil {
+	if err := w.fill(&m, nil); err != nil {
 		return nil, err
 	}
 	if m.onProgress == nil {

@@ -101,23 +101,28 @@ func (s *Session) tripleFor(far json.RawMessage) []byte {
 // object is the member name with the object raw, led by a comma; {} stands in
 // for what is absent where it must be there.
 func object(name string, raw json.RawMessage, must bool) ([]byte, *fault.Error) {
+	raw, err := given(name, raw, must)
+	if raw == nil {
+		return nil, err
+	}
+	b := make([]byte, 0, len(name)+4+len(raw))
+	return append(append(append(append(b, `,"`...), name...), `":`...), oneLine(raw)...), nil
+}
+
+// given is the object raw, checked; {} stands in for what is absent where it must
+// be there, else nothing does.
+func given(name string, raw json.RawMessage, must bool) (json.RawMessage, *fault.Error) {
 	raw = bytes.TrimSpace(raw)
 	switch {
 	case len(raw) == 0 || string(raw) == "null":
 		if !must {
 			return nil, nil
 		}
-		raw = []byte("{}")
+		return json.RawMessage("{}"), nil
 	case !jsonline.IsObject(raw):
 		return nil, fault.New(fault.InvalidArguments, "%s is no JSON object", name)
 	}
-	return member(name, raw), nil
-}
-
-// member is the member name with the valid value raw, led by a comma.
-func member(name string, raw json.RawMessage) []byte {
-	b := make([]byte, 0, len(name)+4+len(raw))
-	return append(append(append(append(b, `,"`...), name...), `":`...), oneLine(raw)...)
+	return raw, nil
 }
 
 // ListResources is every resource of the server as raw objects. Lists and

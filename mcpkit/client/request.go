@@ -13,6 +13,7 @@ import (
 
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
 	"github.com/aurorabot-dev/platform/mcpkit/internal/jsonline"
+	"github.com/aurorabot-dev/platform/mcpkit/jsoncheck"
 )
 
 // Requests of ours have the ids from firstID to lastID, over and over; the SDK
@@ -130,9 +131,13 @@ func (t *requests) close(cause *fault.Error) (ids []int64) {
 // message is a request in the making.
 type message struct {
 	method string
-	params []byte // members of params, without braces and without _meta
-	meta   []byte // members of _meta, without braces
-	caps   []byte // of a client further away, an object; may be nil
+	params []byte // members of params, without braces and without _meta; after a tool led by a comma
+
+	tool      string // of a call, with its arguments, on one line: params begin with them
+	arguments []byte
+
+	meta []byte // members of _meta, without braces
+	caps []byte // of a client further away, an object; may be nil
 
 	timeout    time.Duration // 0: the session's
 	forever    bool          // no deadline at all
@@ -259,13 +264,17 @@ func appendRequest(b []byte, m message, id int64, triple []byte) []byte {
 	b = append(b, `,"method":"`...)
 	b = append(b, m.method...) // our own constants: nothing to escape
 	b = append(b, '"')
-	if len(m.params) == 0 && len(m.meta) == 0 && len(triple) == 0 && m.onProgress == nil {
+	if m.tool == "" && len(m.params) == 0 && len(m.meta) == 0 && len(triple) == 0 && m.onProgress == nil {
 		return append(b, '}')
 	}
 	b = append(b, `,"params":{`...)
+	if m.tool != "" {
+		b = jsoncheck.AppendString(append(b, `"name":`...), m.tool)
+		b = append(append(b, `,"arguments":`...), m.arguments...)
+	}
 	b = append(b, m.params...)
 	if len(m.meta) > 0 || len(triple) > 0 || m.onProgress != nil {
-		if len(m.params) > 0 {
+		if m.tool != "" || len(m.params) > 0 {
 			b = append(b, ',')
 		}
 		b = append(b, `"_meta":{`...)

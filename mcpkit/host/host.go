@@ -138,7 +138,7 @@ type Result struct {
 	CallID   string
 	Tool     catalog.ID
 	Name     string          // canonical
-	Raw      json.RawMessage // the MCP CallToolResult, exact but for removed secrets
+	Raw      json.RawMessage // the MCP CallToolResult, exact but for removed secrets; not to be written to, the record shares it
 	IsError  bool            // the tool's own word
 	Duration time.Duration   // without Waited
 	Waited   time.Duration   // for a person's answer

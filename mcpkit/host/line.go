@@ -225,7 +225,8 @@ func (l *line) completed(res *Result) {
 		verb += " earlier, read again"
 	}
 	seen := read(res.Raw)
-	summary, preview, flags := seen.told(l.step.Tool+" "+verb+" in "+res.Duration.Round(time.Millisecond).String()+": ", l.h.o.MaxPreview)
+	preview, flags := seen.preview(l.h.o.MaxPreview)
+	summary := l.step.Tool + " " + verb + " in " + res.Duration.Round(time.Millisecond).String() + ": " + preview[:cut(preview, maxSummary)]
 	res.Flags = append(flags, res.Flags...)
 	l.emit(kind, summary, func(s *signal.Step) {
 		s.DurationMS, s.WaitedMS = res.Duration.Milliseconds(), res.Waited.Milliseconds()

@@ -45,28 +45,16 @@ const maxRead = 64 << 10
 
 // preview is the beginning of a result's text for events (text parts joined,
 // other parts named, else the structured content) without hidden characters, and
-// what is dangerous in that text.
+// what is dangerous in that text. It may share the result's storage.
 func (a answer) preview(limit int) (text string, flags []string) {
-	_, text, flags = a.told("", limit)
-	return text, flags
-}
-
-// told is preview, and a summary of head and the beginning of the preview. As a
-// rule both are parts of one string.
-func (a answer) told(head string, limit int) (summary, preview string, flags []string) {
-	all := a.text(head)
-	text := all[len(head):]
+	text = a.text()
 	if !utf8.ValidString(text) {
 		text = strings.ToValidUTF8(text, "\uFFFD")
 	}
-	if preview, flags = review.Read(text); len(preview) > limit {
-		preview = preview[:cut(preview, limit)] + "…"
+	if text, flags = review.Read(text); len(text) > limit {
+		text = text[:cut(text, limit)] + "…"
 	}
-	begin := cut(preview, maxSummary)
-	if preview == all[len(head):] {
-		return all[:len(head)+begin], preview, flags
-	}
-	return head + preview[:begin], preview, flags
+	return text, flags
 }
 
 // cut is the length of the beginning of s that has at most n bytes and ends
@@ -92,14 +80,16 @@ func (a answer) failure() (code, message string, retryable bool) {
 	return f.Code, f.Message, f.Retryable
 }
 
-// text is head and the text of a preview, up to some bytes beyond maxRead.
-func (a answer) text(head string) string {
-	text := append(make([]byte, 0, len(head)+min(len(a.content), 4<<10)), head...)
+// text is the text of a preview, up to some bytes beyond maxRead. One part that
+// has no escapes, as most results are, stays where it is.
+func (a answer) text() string {
+	var text, alone []byte
 	elements(a.content, func(part []byte) bool {
-		if len(text) > len(head)+maxRead {
+		if len(text)+len(alone) > maxRead {
 			return false
 		}
-		if len(text) > len(head) {
+		text, alone = append(text, alone...), nil
+		if len(text) > 0 {
 			text = append(text, '\n')
 		}
 		var typ, content, mime, uri []byte
@@ -116,6 +106,8 @@ func (a answer) text(head string) string {
 			}
 		})
 		switch {
+		case string(typ) == `"text"` && len(text) == 0 && isPlain(content):
+			alone = content[1:min(len(content)-1, 1+maxRead)]
 		case string(typ) == `"text"`:
 			text = appendText(text, content)
 		case len(uri) > len(`""`):
@@ -125,10 +117,18 @@ func (a answer) text(head string) string {
 		}
 		return true
 	})
-	if len(text) == len(head) {
-		text = append(text, a.structured[:min(len(a.structured), maxRead)]...)
+	switch {
+	case len(alone) > 0:
+		text = alone
+	case len(text) == 0:
+		text = a.structured[:min(len(a.structured), maxRead)]
 	}
-	return unsafe.String(unsafe.SliceData(text), len(text)) // nothing else has it
+	return unsafe.String(unsafe.SliceData(text), len(text)) // nobody writes to it
+}
+
+// isPlain reports whether a JSON string means what stands in it.
+func isPlain(raw []byte) bool {
+	return len(raw) >= 2 && raw[0] == '"' && bytes.IndexByte(raw, '\\') < 0
 }
 
 // appendNamed names a part that is no text.

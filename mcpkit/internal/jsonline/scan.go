@@ -10,7 +10,9 @@ package jsonline
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/json"
+	"math/bits"
 	"unicode/utf8"
 )
 
@@ -248,12 +250,31 @@ func space(b []byte, i int) int {
 	return i
 }
 
+// plain is how many bytes b begins with that are no quote, backslash or control
+// character; at its end up to seven are not counted.
+func plain(b []byte) int {
+	const ones, high = 0x0101010101010101, 0x8080808080808080
+	i := 0
+	for ; i+8 <= len(b); i += 8 {
+		w := binary.LittleEndian.Uint64(b[i:])
+		// In each byte the high bit is set where it is one of those, and in some
+		// after the first.
+		if odd := ((w - ' '*ones) | ((w ^ '"'*ones) - ones) | ((w ^ '\\'*ones) - ones)) &^ w & high; odd != 0 {
+			return i + bits.TrailingZeros64(odd)/8
+		}
+	}
+	return i
+}
+
 // text is the index after the string that begins at i, or -1.
 func text(b []byte, i int) int {
 	if i >= len(b) || b[i] != '"' {
 		return -1
 	}
-	for i++; i < len(b); i++ {
+	for i++; ; i++ {
+		if i += plain(b[i:]); i >= len(b) {
+			return -1
+		}
 		switch c := b[i]; {
 		case c == '"':
 			return i + 1
@@ -276,7 +297,6 @@ func text(b []byte, i int) int {
 			}
 		}
 	}
-	return -1
 }
 
 // number is the index after the number that begins at i, or -1.
