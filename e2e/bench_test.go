@@ -130,6 +130,21 @@ func fastEcho(t *testing.T) *client.Manager {
 	return m
 }
 
+// sdkEcho is a session of the SDK's client to such a server, over pipes too.
+func sdkEcho(t *testing.T) *mcp.ClientSession {
+	t.Helper()
+	argv, env := fakeserver.Command("fast-echo")
+	cmd := exec.Command(argv[0], argv[1:]...)
+	cmd.Env = append(os.Environ(), env...)
+	session, err := mcp.NewClient(&mcp.Implementation{Name: "baseline", Version: "1"}, nil).
+		Connect(t.Context(), &mcp.CommandTransport{Command: cmd}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { session.Close() })
+	return session
+}
+
 func TestCallsOverStdio(t *testing.T) {
 	m := fastEcho(t)
 	redactor := redact.New(nil)
@@ -143,15 +158,7 @@ func TestCallsOverStdio(t *testing.T) {
 		return err
 	}
 
-	argv, env := fakeserver.Command("fast-echo")
-	base := exec.Command(argv[0], argv[1:]...)
-	base.Env = append(os.Environ(), env...)
-	session, err := mcp.NewClient(&mcp.Implementation{Name: "baseline", Version: "1"}, nil).
-		Connect(t.Context(), &mcp.CommandTransport{Command: base}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer session.Close()
+	session := sdkEcho(t)
 	sdk := func() error {
 		_, err := session.CallTool(context.Background(), &mcp.CallToolParams{Name: "echo", Arguments: map[string]any{"message": "hello"}})
 		return err

@@ -13,8 +13,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
 	"github.com/aurorabot-dev/platform/bridge"
 	"github.com/aurorabot-dev/platform/bridge/bus"
+	"github.com/aurorabot-dev/platform/bridge/inbox"
+	"github.com/aurorabot-dev/platform/bridge/journal"
 	"github.com/aurorabot-dev/platform/mcpkit/client"
 	"github.com/aurorabot-dev/platform/mcpkit/host"
 	"github.com/aurorabot-dev/platform/mcpkit/policy"
@@ -51,11 +55,23 @@ func (taken) Close() error                                         { return nil 
 func TestTheGatesShareOfACall(t *testing.T) {
 	m := fastEcho(t)
 	redactor := redact.New([]string{"hunter2-secret", "tok_0123456789"})
-	br := bridge.New(bridge.Options{Bus: taken{},
-		Redact:     func(raw []byte) []byte { out, _ := redactor.JSON(raw); return out },
-		RedactText: func(s string) string { out, _ := redactor.String(s); return out },
-	})
+	recording := func(o bridge.Options) *bridge.Bridge {
+		o.Redact = func(raw []byte) []byte { out, _ := redactor.JSON(raw); return out }
+		o.RedactText = func(s string) string { out, _ := redactor.String(s); return out }
+		return bridge.New(o)
+	}
+	br := recording(bridge.Options{Bus: taken{}})
 	defer br.Close(context.Background())
+	dir := benchDisk(t, 4<<10)
+	disk, err := inbox.Open(inbox.Options{Dir: filepath.Join(dir, "inbox"), Journal: journal.Options{Dir: filepath.Join(dir, "journal")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer disk.Close()
+	onDisk := recording(bridge.Options{Bus: disk, Routes: map[string]bus.Route{
+		"mcp.*": bus.Journal, "tool.*": bus.Journal, "permission.*": bus.Journal,
+	}})
+	defer onDisk.Close(context.Background())
 	store, err := policy.OpenStore(t.Context(), filepath.Join(t.TempDir(), "policy.db"), policy.StoreOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -73,7 +89,8 @@ func TestTheGatesShareOfACall(t *testing.T) {
 		}})
 	}
 
-	args, err := json.Marshal(map[string]string{"message": prose(1 << 10)})
+	message := prose(1 << 10)
+	args, err := json.Marshal(map[string]string{"message": message})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,19 +124,29 @@ func TestTheGatesShareOfACall(t *testing.T) {
 		_, err := m.Call(context.Background(), client.CallRequest{Server: "s", Tool: "echo", Arguments: args})
 		return err
 	}
+	session := sdkEcho(t)
+	sdk := func() error {
+		_, err := session.CallTool(context.Background(), &mcp.CallToolParams{Name: "echo", Arguments: map[string]any{"message": message}})
+		return err
+	}
 	micros(1, bare)() // warm
 	for _, c := range []struct {
-		figure string
-		atOnce int
-		sink   signal.Sink
-		aim    string
+		figure   string
+		atOnce   int
+		sink     signal.Sink
+		baseline func() error
+		aim      string
 	}{
-		{"CPU of a call with a result of 1 KB through the whole gate, its record made into envelopes for a bus that keeps none; the session bare", 1, br, "<= 1.5"},
-		{"the same, 64 at once", 64, br, ""},
-		{"the same, one at a time, its record discarded", 1, signal.Discard, ""},
-		{"the same, 64 at once, its record discarded", 64, signal.Discard, ""},
+		{"CPU of a call with a result of 1 KB through the whole gate, its record made into envelopes for a bus that keeps none; our session bare", 1, br, bare, "<= 1.5"},
+		{"the same, 64 at once", 64, br, bare, ""},
+		{"the same, one at a time; the SDK's session bare (ClientSession.CallTool)", 1, br, sdk, "<= 1.5"},
+		{"the same, 64 at once", 64, br, sdk, ""},
+		{"the same, one at a time, its record discarded; our session bare", 1, signal.Discard, bare, ""},
+		{"the same, 64 at once", 64, signal.Discard, bare, ""},
+		{"the same, one at a time, its record in a journal on a disk; our session bare", 1, onDisk, bare, ""},
+		{"the same, 64 at once", 64, onDisk, bare, ""},
 	} {
-		a, b, ratio := paired(micros(c.atOnce, gate(c.sink)), micros(c.atOnce, bare))
+		a, b, ratio := paired(micros(c.atOnce, gate(c.sink)), micros(c.atOnce, c.baseline))
 		rows = append(rows, row{c.figure, fmt.Sprintf("%.0f µs", a), fmt.Sprintf("%.0f µs", b), fmt.Sprintf("%.2f", ratio), c.aim})
 	}
 }
