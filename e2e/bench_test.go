@@ -106,25 +106,8 @@ func fastEcho(t *testing.T) *client.Manager {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { m.Close(context.Background()) })
-	argv, env := fakeserver.Command("fast-echo")
-	cmd := exec.Command(argv[0], argv[1:]...)
-	cmd.Env = append(os.Environ(), env...)
-	inR, inW, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	outR, outW, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd.Stdin, cmd.Stdout = inR, outW
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
-	inR.Close()
-	outW.Close()
-	if _, err := m.Connect(t.Context(), client.Conn{Server: "s", Stdin: inW, Stdout: outR}); err != nil {
+	stdin, stdout := fakeserver.Start(t, "fast-echo")
+	if _, err := m.Connect(t.Context(), client.Conn{Server: "s", Stdin: stdin, Stdout: stdout}); err != nil {
 		t.Fatal(err)
 	}
 	return m

@@ -7,8 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
-	"os/exec"
 	"strings"
 	"sync"
 	"testing"
@@ -29,36 +27,6 @@ func TestMain(m *testing.M) {
 
 // patience is how long a test waits for what must come.
 const patience = 30 * time.Second
-
-// spawn starts a fake server that ends with the test.
-func spawn(t testing.TB, mode string, options ...string) (*exec.Cmd, *os.File, *os.File) {
-	t.Helper()
-	argv, env := fakeserver.Command(mode, options...)
-	inR, inW, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	outR, outW, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command(argv[0], argv[1:]...)
-	cmd.Env = append(os.Environ(), env...)
-	cmd.Stdin, cmd.Stdout = inR, outW
-	cmd.SysProcAttr = ownGroup
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	inR.Close()
-	outW.Close()
-	t.Cleanup(func() {
-		killGroup(cmd.Process.Pid)
-		cmd.Wait()
-		inW.Close()
-		outR.Close()
-	})
-	return cmd, inW, outR
-}
 
 // kit is a manager, what it was heard to say, and what it logged.
 type kit struct {
@@ -93,7 +61,7 @@ func newKit(t testing.TB, change ...func(*client.Options)) *kit {
 // conn starts a server of that mode; the server's name is the mode.
 func (k *kit) conn(t testing.TB, mode string, options ...string) client.Conn {
 	t.Helper()
-	_, in, out := spawn(t, mode, options...)
+	in, out := fakeserver.Start(t, mode, options...)
 	return client.Conn{Server: mode, Instance: "1", Stdin: in, Stdout: out}
 }
 

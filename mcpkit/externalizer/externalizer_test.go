@@ -8,11 +8,9 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -68,36 +66,15 @@ func serve(t testing.TB, servers map[string]string, taps ...func([]byte)) (exter
 	})
 	for name, mode := range servers {
 		mode, option, _ := strings.Cut(mode, " ")
-		argv, env := fakeserver.Command(mode, option)
-		cmd := exec.Command(argv[0], argv[1:]...)
-		cmd.Env = append(os.Environ(), env...)
-		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-		inR, inW, err := os.Pipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		outR, outW, err := os.Pipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		cmd.Stdin, cmd.Stdout = inR, outW
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		inR.Close()
-		outW.Close()
-		t.Cleanup(func() {
-			syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
-			cmd.Wait()
-		})
+		in, out := fakeserver.Start(t, mode, option)
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
-		stdin := tapped{inW, func(b []byte) {
+		stdin := tapped{in, func(b []byte) {
 			for _, tap := range taps {
 				tap(b)
 			}
 		}}
-		if _, err := m.Connect(ctx, client.Conn{Server: name, Stdin: stdin, Stdout: outR}); err != nil {
+		if _, err := m.Connect(ctx, client.Conn{Server: name, Stdin: stdin, Stdout: out}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -7,9 +7,7 @@
 //		os.Exit(m.Run())
 //	}
 //
-//	argv, env := fakeserver.Command("crash-third")
-//	cmd := exec.Command(argv[0], argv[1:]...)
-//	cmd.Env = append(os.Environ(), env...)
+//	stdin, stdout := fakeserver.Start(t, "crash-third")
 //
 // Besides its fault every mode is a plain server with the tool "echo", which
 // answers its argument "message". Modes says what each does. Some take options

@@ -6,12 +6,10 @@ import (
 	"io"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -106,31 +104,10 @@ func front(t testing.TB, policyFile string, servers map[string]string) *rig {
 // spawn starts a fake server and connects it.
 func spawn(t testing.TB, m *client.Manager, name, mode string) {
 	t.Helper()
-	argv, env := fakeserver.Command(mode)
-	cmd := exec.Command(argv[0], argv[1:]...)
-	cmd.Env = append(os.Environ(), env...)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	inR, inW, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	outR, outW, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd.Stdin, cmd.Stdout = inR, outW
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	inR.Close()
-	outW.Close()
-	t.Cleanup(func() {
-		syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
-		cmd.Wait()
-	})
+	stdin, stdout := fakeserver.Start(t, mode)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	_, err = m.Connect(ctx, client.Conn{Server: name, Stdin: inW, Stdout: outR, Config: client.ServerConfig{
+	_, err := m.Connect(ctx, client.Conn{Server: name, Stdin: stdin, Stdout: stdout, Config: client.ServerConfig{
 		Elicit: true, Debounce: 10 * time.Millisecond, Relay: client.Relay{Elicitation: true, Sampling: true, Roots: true},
 	}})
 	if err != nil {

@@ -6,12 +6,9 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
-	"os"
-	"os/exec"
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -93,31 +90,10 @@ func serve(t testing.TB, sink signal.Sink, servers map[string]string) *client.Ma
 		}
 	})
 	for name, mode := range servers {
-		argv, env := fakeserver.Command(mode)
-		cmd := exec.Command(argv[0], argv[1:]...)
-		cmd.Env = append(os.Environ(), env...)
-		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-		inR, inW, err := os.Pipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		outR, outW, err := os.Pipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		cmd.Stdin, cmd.Stdout = inR, outW
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		inR.Close()
-		outW.Close()
-		t.Cleanup(func() {
-			syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
-			cmd.Wait()
-		})
+		stdin, stdout := fakeserver.Start(t, mode)
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 		defer cancel()
-		if _, err := m.Connect(ctx, client.Conn{Server: name, Stdin: inW, Stdout: outR}); err != nil {
+		if _, err := m.Connect(ctx, client.Conn{Server: name, Stdin: stdin, Stdout: stdout}); err != nil {
 			t.Fatal(err)
 		}
 	}
