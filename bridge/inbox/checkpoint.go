@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,13 +13,14 @@ import (
 	"github.com/google/uuid"
 	"golang.org/x/sys/unix"
 
+	"github.com/aurorabot-dev/platform/bridge/internal/slots"
 	"github.com/aurorabot-dev/platform/mcpkit/durable"
 )
 
 // checkpoint says how far the files are made of the journal. It is kept beside
-// the journal, in two slots written in turn, so that one of them is whole.
+// the journal, in two [slots] written in turn, so that one of them is whole.
 //
-//	slot (512 bytes): "aurproj1", turn, projected, intent, boot id, crc32c
+//	body: projected, intent, boot id
 type checkpoint struct {
 	// Every record up to Projected is settled: its file is visible and durable,
 	// or it needs none.
@@ -35,10 +35,8 @@ type checkpoint struct {
 const (
 	checkpointName  = "projection"
 	checkpointMagic = "aurproj1"
-	slotSize        = 512
+	checkpointSize  = 8 + 8 + 16
 )
-
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 type checkpointFile struct {
 	f     *os.File
@@ -69,15 +67,10 @@ func readCheckpoint(dir string) (cp checkpoint, turn uint64, err error) {
 		}
 		return cp, 0, err
 	}
-	le := binary.LittleEndian
-	for ; len(raw) >= 52; raw = raw[min(slotSize, len(raw)):] {
-		if string(raw[:8]) != checkpointMagic || crc32.Checksum(raw[:48], castagnoli) != le.Uint32(raw[48:]) {
-			continue
-		}
-		if t := le.Uint64(raw[8:]); t > turn {
-			turn = t
-			cp = checkpoint{Projected: le.Uint64(raw[16:]), Intent: le.Uint64(raw[24:]), Boot: uuid.UUID(raw[32:48])}
-		}
+	turn, b := slots.Latest(raw, checkpointMagic, checkpointSize)
+	if turn > 0 {
+		le := binary.LittleEndian
+		cp = checkpoint{Projected: le.Uint64(b), Intent: le.Uint64(b[8:]), Boot: uuid.UUID(b[16:])}
 	}
 	return cp, turn, nil
 }
@@ -93,7 +86,7 @@ func (c *checkpointFile) replace(dir string, projected uint64) error {
 	next := checkpointFile{f: f, syncs: c.syncs, turn: c.turn, boot: bootID()}
 	err = next.save(projected, 0, true)
 	if err == nil {
-		err = f.Truncate(2 * slotSize)
+		err = f.Truncate(2 * slots.Size)
 	}
 	if err == nil {
 		err = f.Sync()
@@ -125,13 +118,9 @@ func (c *checkpointFile) save(projected, intent uint64, sync bool) (err error) {
 	defer func() { c.bad = c.bad || err != nil }()
 	c.turn++
 	le := binary.LittleEndian
-	b := append(make([]byte, 0, 52), checkpointMagic...)
-	for _, v := range []uint64{c.turn, projected, intent} {
-		b = le.AppendUint64(b, v)
-	}
-	b = append(b, c.boot[:]...)
-	b = le.AppendUint32(b, crc32.Checksum(b, castagnoli))
-	if _, err := c.f.WriteAt(b, int64(c.turn%2)*slotSize); err != nil {
+	b := le.AppendUint64(make([]byte, 0, checkpointSize), projected)
+	b = append(le.AppendUint64(b, intent), c.boot[:]...)
+	if err := slots.Write(c.f, checkpointMagic, c.turn, b); err != nil {
 		return fmt.Errorf("writing checkpoint: %w", err)
 	}
 	if !sync {

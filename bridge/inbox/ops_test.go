@@ -19,6 +19,7 @@ import (
 	"github.com/aurorabot-dev/platform/bridge/bus"
 	"github.com/aurorabot-dev/platform/bridge/bustest"
 	"github.com/aurorabot-dev/platform/bridge/inbox/queue"
+	"github.com/aurorabot-dev/platform/bridge/internal/slots"
 	"github.com/aurorabot-dev/platform/bridge/journal"
 )
 
@@ -440,7 +441,7 @@ func TestATornCheckpointSlotLeavesTheOtherOne(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	raw[int(turn%2)*slotSize+20] ^= 1
+	raw[int(turn%2)*slots.Size+20] ^= 1
 	if err := os.WriteFile(path, raw, 0o600); err != nil {
 		t.Fatal(err)
 	}

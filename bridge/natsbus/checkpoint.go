@@ -4,19 +4,19 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"os"
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/aurorabot-dev/platform/bridge/internal/slots"
 	"github.com/aurorabot-dev/platform/mcpkit/durable"
 )
 
 // checkpoint says how far the journal is in the stream. It is kept beside the
-// journal, in two slots written in turn, so that one of them is whole.
+// journal, in two [slots] written in turn, so that one of them is whole.
 //
-//	slot (512 bytes): "aurnats1", turn, forwarded, seq, seq's position, created, unsure; crc32c
+//	body: forwarded, seq, seq's position, created, unsure
 //
 // It may be older than the truth: what it leaves open is asked of the stream.
 type checkpoint struct {
@@ -30,11 +30,8 @@ type checkpoint struct {
 const (
 	checkpointName  = "forwarded"
 	checkpointMagic = "aurnats1"
-	checkpointSize  = 8 + 6*8 // without the checksum
-	slotSize        = 512
+	checkpointSize  = 5 * 8
 )
-
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 type checkpointFile struct {
 	f    *os.File
@@ -48,21 +45,16 @@ func openCheckpoint(dir string) (file checkpointFile, cp checkpoint, found bool,
 		return file, cp, false, err
 	}
 	file.f = f
-	raw := make([]byte, 2*slotSize)
+	raw := make([]byte, 2*slots.Size)
 	n, _ := f.ReadAt(raw, 0) // what cannot be read is not there
-	le := binary.LittleEndian
-	for _, at := range []int{0, slotSize} {
-		b := raw[at : at+checkpointSize+4]
-		if at+len(b) > n || string(b[:8]) != checkpointMagic || crc32.Checksum(b[:checkpointSize], castagnoli) != le.Uint32(b[checkpointSize:]) {
-			continue
-		}
-		if turn := le.Uint64(b[8:]); turn > file.turn {
-			file.turn, found = turn, true
-			cp = checkpoint{Forwarded: le.Uint64(b[16:]), Seq: le.Uint64(b[24:]), SeqPos: le.Uint64(b[32:]),
-				Created: int64(le.Uint64(b[40:])), Unsure: le.Uint64(b[48:]) != 0}
-		}
+	turn, b := slots.Latest(raw[:n], checkpointMagic, checkpointSize)
+	if turn > 0 {
+		le := binary.LittleEndian
+		file.turn, found = turn, true
+		cp = checkpoint{Forwarded: le.Uint64(b), Seq: le.Uint64(b[8:]), SeqPos: le.Uint64(b[16:]),
+			Created: int64(le.Uint64(b[24:])), Unsure: le.Uint64(b[32:]) != 0}
 	}
-	if err := errors.Join(f.Truncate(2*slotSize), durable.SyncDir(dir)); err != nil {
+	if err := errors.Join(f.Truncate(2*slots.Size), durable.SyncDir(dir)); err != nil {
 		f.Close()
 		return file, cp, false, err
 	}
@@ -76,13 +68,11 @@ func (c *checkpointFile) save(cp checkpoint, sync bool) error {
 	if cp.Unsure {
 		unsure = 1
 	}
-	le := binary.LittleEndian
-	b := append(make([]byte, 0, checkpointSize+4), checkpointMagic...)
-	for _, v := range []uint64{c.turn, cp.Forwarded, cp.Seq, cp.SeqPos, uint64(cp.Created), unsure} {
-		b = le.AppendUint64(b, v)
+	b := make([]byte, 0, checkpointSize)
+	for _, v := range []uint64{cp.Forwarded, cp.Seq, cp.SeqPos, uint64(cp.Created), unsure} {
+		b = binary.LittleEndian.AppendUint64(b, v)
 	}
-	b = le.AppendUint32(b, crc32.Checksum(b, castagnoli))
-	if _, err := c.f.WriteAt(b, int64(c.turn%2)*slotSize); err != nil {
+	if err := slots.Write(c.f, checkpointMagic, c.turn, b); err != nil {
 		return fmt.Errorf("writing checkpoint: %w", err)
 	}
 	if !sync {

@@ -15,7 +15,7 @@ const module = "github.com/aurorabot-dev/platform/"
 // only what stands on a lower floor, or a package inside its own room.
 var floors = [][]string{
 	{"amp", "mcpkit/durable", "mcpkit/fault", "mcpkit/jsoncheck", "mcpkit/internal/jsonline"},
-	{"mcpkit/signal", "mcpkit/catalog", "mcpkit/manifest", "mcpkit/redact", "mcpkit/artifact", "mcpkit/fakeserver", "bridge/bus"},
+	{"mcpkit/signal", "mcpkit/catalog", "mcpkit/manifest", "mcpkit/redact", "mcpkit/artifact", "mcpkit/fakeserver", "bridge/bus", "bridge/internal/slots"},
 	{"mcpkit/serverkit", "mcpkit/client", "mcpkit/policy", "mcpkit/appkit", "mcpkit/auth", "bridge/journal", "bridge/bustest"},
 	{"bridge/admit"},
 	{"mcpkit/openai", "bridge/inbox", "bridge/natsbus"},
