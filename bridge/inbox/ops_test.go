@@ -373,6 +373,7 @@ func TestCloseOnADiskThatFailsSaysWhatIsLeftAndTheNextStartDeliversIt(t *testing
 	opt.Fault, opt.CloseTimeout = disk.fault, 50*time.Millisecond
 	x := open(t, opt)
 	names := publish(t, x, 3)
+	eventually(t, "degraded", func() bool { return x.State().Err != nil })
 	if err := x.Close(); !errors.Is(err, syscall.EIO) || !strings.Contains(err.Error(), "3 events") {
 		t.Errorf("Close: %v", err)
 	}
