@@ -28,7 +28,7 @@ func (s *Session) notified(method string, params []byte, owned bool) {
 	case methodEvent:
 		s.appEvent(params, owned)
 	case methodMessage:
-		if text(jsonline.Get(params, "logger")) == methodEvent {
+		if jsonline.String(jsonline.Get(params, "logger")) == methodEvent {
 			s.appEvent(tunnelled(params), owned)
 			return
 		}
@@ -80,20 +80,11 @@ func (s *Session) appEvent(params []byte, owned bool) {
 	s.emit(sig)
 }
 
-// text is the string that raw stands for, or "".
-func text(raw []byte) (s string) {
-	if n := len(raw); n >= 2 && raw[0] == '"' && bytes.IndexByte(raw, '\\') < 0 {
-		return string(raw[1 : n-1])
-	}
-	json.Unmarshal(raw, &s) // what is no string is ""
-	return s
-}
-
 // tunnelled is the event in the params of a log message: its data, or the
 // object that its data holds as text.
 func tunnelled(params []byte) []byte {
 	data := jsonline.Get(params, "data")
-	if inside := []byte(text(data)); jsonline.IsObject(inside) {
+	if inside := []byte(jsonline.String(data)); jsonline.IsObject(inside) {
 		return jsonline.Clean(inside)
 	}
 	return data

@@ -182,7 +182,7 @@ func (s *Session) resubscribe(ctx context.Context) {
 // updated deals with the news that a resource changed. What nobody asked to hear
 // is recorded and goes no further.
 func (s *Session) updated(params []byte, owned bool) {
-	uri := text(jsonline.Get(params, "uri"))
+	uri := jsonline.String(jsonline.Get(params, "uri"))
 	s.cache.drop(methodRead + uri)
 	watched, deliver := s.m.watches.wake(s.server, uri)
 	if !watched {

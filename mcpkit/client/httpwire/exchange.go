@@ -3,17 +3,23 @@ package httpwire
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"io"
 	"math/rand/v2"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/aurorabot-dev/platform/mcpkit/client"
+	"github.com/aurorabot-dev/platform/mcpkit/client/httpwire/internal/headers"
+	"github.com/aurorabot-dev/platform/mcpkit/client/httpwire/internal/outcome"
 	"github.com/aurorabot-dev/platform/mcpkit/client/internal/sse"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
 	"github.com/aurorabot-dev/platform/mcpkit/internal/jsonline"
 )
+
+const maxRefusal = 64 << 10 // bytes of an answer that is no success
 
 // exchange is one message on its way to the server and, of a request, the way of
 // its answer.
@@ -82,14 +88,14 @@ func (w *Wire) carry(ctx context.Context, x *exchange) *fault.Error {
 		resp.Body.Close()
 		return nil
 	}
-	if id := resp.Header.Get(headerSession); id != "" {
+	if id := resp.Header.Get(headers.Session); id != "" {
 		w.mu.Lock()
 		if w.session == "" || x.method == "initialize" { // some begin one when they are probed
 			w.session = id
 		}
 		w.mu.Unlock()
 	}
-	if mediaType(resp) == "text/event-stream" {
+	if outcome.MediaType(resp) == "text/event-stream" {
 		return w.stream(ctx, x, resp)
 	}
 	defer resp.Body.Close()
@@ -99,7 +105,7 @@ func (w *Wire) carry(ctx context.Context, x *exchange) *fault.Error {
 // post sends a message.
 func (w *Wire) post(ctx context.Context, x *exchange, limit time.Duration) (*http.Response, error) {
 	w.mu.Lock()
-	to, version := w.url, w.version
+	to, version, params := w.url, w.version, w.params
 	if w.old != nil {
 		to = w.old
 	}
@@ -112,11 +118,11 @@ func (w *Wire) post(ctx context.Context, x *exchange, limit time.Duration) (*htt
 		h.Set("Accept", "application/json, text/event-stream")
 		if x.version != "" {
 			version = x.version
-			h.Set(headerVersion, version)
+			h.Set(headers.Version, version)
 		}
 		if version >= stateless && x.method != "" {
 			m, _ := jsonline.Scan(x.body)
-			w.describe(h, x.method, m.Params)
+			params.Describe(h, x.method, m.Params)
 		}
 	}}, limit)
 }
@@ -130,20 +136,64 @@ func (w *Wire) single(x *exchange, resp *http.Response) *fault.Error {
 		w.deliver(client.Line{Skipped: n, ID: x.id})
 		return nil
 	case err != nil:
-		return w.cut(err, x.method)
+		return w.server.Cut(err, x.method)
 	}
 	body = bytes.TrimSpace(body)
-	kind := mediaType(resp)
+	kind := outcome.MediaType(resp)
 	switch {
 	case len(body) == 0:
 		return fault.New(fault.Protocol, "server %s answered %s with status %d and nothing else", w.o.Name, x.method, resp.StatusCode).Unknown()
 	case body[0] != '{' && body[0] != '[' || kind == "text/html":
-		return fault.New(fault.NotMCP, "what answers at the URL of server %s is no MCP server; it says to %s: %s", w.o.Name, x.method, quote(body)).Unknown()
+		return fault.New(fault.NotMCP, "what answers at the URL of server %s is no MCP server; it says to %s: %s", w.o.Name, x.method, outcome.Quote(body)).Unknown()
 	}
 	if !w.message(x, body) {
-		return fault.New(fault.Protocol, "server %s answered %s with something else: %s", w.o.Name, x.method, quote(body)).Unknown()
+		return fault.New(fault.Protocol, "server %s answered %s with something else: %s", w.o.Name, x.method, outcome.Quote(body)).Unknown()
 	}
 	return nil
+}
+
+// refused makes what it can of an answer that is no success: a line, where it
+// holds a JSON-RPC error, or a fault.
+func (w *Wire) refused(resp *http.Response, x *exchange) *fault.Error {
+	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxRefusal)) // what there is of it
+	m, isMessage := jsonline.Scan(bytes.TrimSpace(body))
+	isMessage = isMessage && m.Error != nil
+	if x.method != "initialize" && w.forgotten(resp, m, isMessage) {
+		return fault.New(fault.SessionExpired, "server %s has forgotten the session; %s was not carried out, and a new session is opened", w.o.Name, x.method).Retry()
+	}
+	ours := isMessage && sameID(m.ID, x.id)
+	anonymous := isMessage && (m.ID == nil || string(m.ID) == "null")
+	code := resp.StatusCode
+	switch {
+	case code == http.StatusUnauthorized, code == http.StatusForbidden, code == http.StatusTooManyRequests:
+	case ours, anonymous && code >= 400 && code < 500:
+		// The error itself, in an answer to this request.
+		b := append([]byte(`{"jsonrpc":"2.0","id":`), x.id...)
+		b = append(append(append(b, `,"error":`...), m.Error...), '}')
+		w.deliver(client.Line{Data: b, Owned: true})
+		return nil
+	}
+	f := w.server.Status(resp, body, x.method)
+	if isMessage {
+		f.Data = bytes.Clone(m.Error)
+	}
+	if code == http.StatusTooManyRequests {
+		f.Data, _ = json.Marshal(map[string]int64{"retry_after_ms": outcome.RetryAfter(resp).Milliseconds()}) // a number marshals
+	}
+	return f
+}
+
+// forgotten reports whether the answer says that there is no such session. The
+// protocol has 404 for it (2025-11-25, basic/transports: session management);
+// some servers send 400 and say it in words.
+func (w *Wire) forgotten(resp *http.Response, m jsonline.Message, isMessage bool) bool {
+	if resp.Request.Header.Get(headers.Session) == "" {
+		return false
+	}
+	if resp.StatusCode == http.StatusBadRequest && isMessage && (m.ID == nil || string(m.ID) == "null") {
+		return strings.Contains(strings.ToLower(jsonline.String(jsonline.Get(m.Error, "message"))), "session")
+	}
+	return resp.StatusCode == http.StatusNotFound
 }
 
 // message delivers what the server sent and reports whether it answers x, which
@@ -170,7 +220,7 @@ func (w *Wire) answers(x *exchange, m jsonline.Message) bool {
 	}
 	if x.method == "initialize" && m.Result != nil {
 		w.mu.Lock()
-		w.version = text(jsonline.Get(m.Result, "protocolVersion"))
+		w.version = jsonline.String(jsonline.Get(m.Result, "protocolVersion"))
 		w.mu.Unlock()
 	}
 	return true
@@ -210,14 +260,14 @@ func (w *Wire) stream(ctx context.Context, x *exchange, resp *http.Response) *fa
 		case answered || ctx.Err() != nil:
 			return nil
 		case at.id == "" || w.statelessNow():
-			return w.cut(err, x.method)
+			return w.server.Cut(err, x.method)
 		}
 		if barren++; events > 0 {
 			barren = 0
 		}
 		for resp = nil; resp == nil; barren++ {
 			if barren > maxResumes {
-				return w.cut(err, x.method)
+				return w.server.Cut(err, x.method)
 			}
 			if !sleep(ctx, at.wait(barren)) {
 				return nil
@@ -226,18 +276,18 @@ func (w *Wire) stream(ctx context.Context, x *exchange, resp *http.Response) *fa
 			switch {
 			case e != nil:
 				err = e
-			case again.StatusCode == http.StatusOK && mediaType(again) == "text/event-stream":
+			case again.StatusCode == http.StatusOK && outcome.MediaType(again) == "text/event-stream":
 				resp = again
 			case again.StatusCode >= 500 || again.StatusCode == http.StatusTooManyRequests:
 				again.Body.Close()
-				at.retry = max(at.retry, retryAfter(again))
+				at.retry = max(at.retry, outcome.RetryAfter(again))
 			default:
 				defer again.Body.Close()
 				if w.forgotten(again, jsonline.Message{}, false) {
 					return fault.New(fault.SessionExpired, "server %s has forgotten the session before it answered %s", w.o.Name, x.method).Unknown()
 				}
 				body, _ := io.ReadAll(io.LimitReader(again.Body, maxRefusal))
-				return w.statusFault(again, body, "the resumption of "+x.method).Unknown()
+				return w.server.Status(again, body, "the resumption of "+x.method).Unknown()
 			}
 		}
 	}

@@ -24,6 +24,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -34,6 +35,8 @@ import (
 	"time"
 
 	"github.com/aurorabot-dev/platform/mcpkit/client"
+	"github.com/aurorabot-dev/platform/mcpkit/client/httpwire/internal/headers"
+	"github.com/aurorabot-dev/platform/mcpkit/client/httpwire/internal/outcome"
 	"github.com/aurorabot-dev/platform/mcpkit/internal/jsonline"
 )
 
@@ -60,10 +63,11 @@ type Options struct {
 
 // Wire is a client.Wire over HTTP.
 type Wire struct {
-	o    Options
-	url  *url.URL
-	log  *slog.Logger
-	http *http.Client
+	o      Options
+	server outcome.Server // its name
+	url    *url.URL
+	log    *slog.Logger
+	http   *http.Client
 
 	ctx    context.Context // of everything that the wire has open; ends with it
 	cancel context.CancelFunc
@@ -83,10 +87,17 @@ type Wire struct {
 	old     *url.URL             // where a server of 2024-11-05 wants its messages
 	open    map[string]*exchange // requests in flight, by raw id
 	opening chan struct{}        // nil before notifications/initialized, closed when requests may follow
-	params  map[string]bindings  // arguments that are repeated in headers, by tool
+	params  headers.Bound        // arguments that are repeated in headers
 }
 
 var _ client.Wire = (*Wire)(nil)
+
+const metaVersion = "io.modelcontextprotocol/protocolVersion"
+
+// stateless is the version from which on a request stands for itself: its body
+// says who asks, its headers repeat what it is, and there are no sessions
+// (2026-07-28, basic/transports: Streamable HTTP).
+const stateless = "2026-07-28"
 
 const (
 	queueLines = 64  // from the server, not taken by Receive yet
@@ -103,7 +114,7 @@ func New(o Options) (*Wire, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := checkHeader(o.Header); err != nil {
+	if err := headers.Check(o.Header); err != nil {
 		return nil, err
 	}
 	if o.MaxMessage < 0 || o.MaxRequests < 0 || o.DialTimeout < 0 || o.AnswerTimeout < 0 {
@@ -122,7 +133,7 @@ func New(o Options) (*Wire, error) {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	w := &Wire{
-		o: o, url: u, log: o.Logger.With("server", o.Name),
+		o: o, server: outcome.Server(o.Name), url: u, log: o.Logger.With("server", o.Name),
 		in:     make(chan client.Line, queueLines),
 		slots:  make(chan struct{}, o.MaxRequests),
 		notes:  make(chan *exchange, queueNotes),
@@ -191,11 +202,11 @@ func (w *Wire) prepare(msg []byte) (*exchange, error) {
 	if !ok {
 		return nil, errors.New("the message is no JSON object")
 	}
-	x := &exchange{body: append([]byte{}, msg...), method: text(m.Method)}
+	x := &exchange{body: append([]byte{}, msg...), method: jsonline.String(m.Method)}
 	if m.Method != nil && m.ID != nil {
 		x.id = append([]byte{}, m.ID...)
 	}
-	x.version = text(jsonline.Get(jsonline.Get(m.Params, "_meta"), metaVersion))
+	x.version = jsonline.String(jsonline.Get(jsonline.Get(m.Params, "_meta"), metaVersion))
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.closing || w.broken != nil {
@@ -276,7 +287,7 @@ func (w *Wire) sendNote(x *exchange) {
 		body, _ := io.ReadAll(io.LimitReader(resp.Body, maxRefusal))
 		resp.Body.Close()
 		if resp.StatusCode >= 300 {
-			w.log.Debug("the server refused a message", "method", x.method, "status", resp.StatusCode, "answer", quote(body))
+			w.log.Debug("the server refused a message", "method", x.method, "status", resp.StatusCode, "answer", outcome.Quote(body))
 		}
 	}
 	if x.method != "notifications/initialized" {
@@ -397,6 +408,21 @@ func (w *Wire) endSession(limit time.Duration) {
 		}
 		resp.Body.Close()
 	})
+}
+
+// Tools is told of each reading of the server's list of tools, as raw objects.
+// It returns for each why it cannot be called over this wire, or "": under the
+// stateless protocol a tool whose x-mcp-header is wrong must not be offered
+// (2026-07-28, SEP-2243).
+func (w *Wire) Tools(list []json.RawMessage) []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.version < stateless {
+		return make([]string, len(list))
+	}
+	bound, reasons := headers.Bind(list)
+	w.params = bound
+	return reasons
 }
 
 func (w *Wire) statelessNow() bool {

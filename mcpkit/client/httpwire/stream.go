@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/aurorabot-dev/platform/mcpkit/client/httpwire/internal/headers"
+	"github.com/aurorabot-dev/platform/mcpkit/client/httpwire/internal/outcome"
 	"github.com/aurorabot-dev/platform/mcpkit/client/internal/sse"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
 	"github.com/aurorabot-dev/platform/mcpkit/internal/jsonline"
@@ -16,7 +18,7 @@ func (w *Wire) get(ctx context.Context, last string) (*http.Response, error) {
 	return w.do(ctx, request{verb: http.MethodGet, to: w.url, what: "the stream of events", set: func(h http.Header) {
 		h.Set("Accept", "text/event-stream")
 		if last != "" {
-			h.Set(headerLastEvent, last)
+			h.Set(headers.LastEvent, last)
 		}
 	}}, w.o.AnswerTimeout)
 }
@@ -45,7 +47,7 @@ func (w *Wire) listen(listening func()) {
 				w.fail(err) // it has gone, and so has its session, as a rule
 				return
 			}
-		case resp.StatusCode == http.StatusOK && mediaType(resp) == "text/event-stream":
+		case resp.StatusCode == http.StatusOK && outcome.MediaType(resp) == "text/event-stream":
 			opened = true
 			began := time.Now()
 			n, _, err := w.events(nil, sse.NewReader(resp.Body, w.o.MaxMessage), &at)
@@ -56,7 +58,7 @@ func (w *Wire) listen(listening func()) {
 			}
 		case resp.StatusCode >= 500 || resp.StatusCode == http.StatusTooManyRequests:
 			resp.Body.Close()
-			at.retry = max(at.retry, retryAfter(resp))
+			at.retry = max(at.retry, outcome.RetryAfter(resp))
 		default:
 			resp.Body.Close()
 			if opened && w.forgotten(resp, jsonline.Message{}, false) {
@@ -83,7 +85,7 @@ func (w *Wire) olderEra(ctx context.Context, refusal *http.Response, x *exchange
 	if err != nil {
 		return false, nil
 	}
-	if resp.StatusCode != http.StatusOK || mediaType(resp) != "text/event-stream" {
+	if resp.StatusCode != http.StatusOK || outcome.MediaType(resp) != "text/event-stream" {
 		resp.Body.Close()
 		return false, nil
 	}
@@ -110,7 +112,7 @@ func (w *Wire) olderEra(ctx context.Context, refusal *http.Response, x *exchange
 			_, _, err = w.events(nil, r, &at)
 		}
 		resp.Body.Close()
-		w.fail(fault.New(fault.ConnectionLost, "the stream of server %s ended: %s", w.o.Name, cause(err)))
+		w.fail(fault.New(fault.ConnectionLost, "the stream of server %s ended: %s", w.o.Name, outcome.Cause(err)))
 	})
 	return true, w.carry(ctx, x)
 }

@@ -14,6 +14,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/aurorabot-dev/platform/mcpkit/client/httpwire/internal/headers"
+	"github.com/aurorabot-dev/platform/mcpkit/client/httpwire/internal/outcome"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
 )
 
@@ -132,7 +134,7 @@ func (w *Wire) unauthorized(err error) error {
 func (w *Wire) once(ctx context.Context, r request, limit time.Duration) (*http.Response, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	if limit > 0 {
-		late := time.AfterFunc(limit, func() { cancel(errHeaderTime) })
+		late := time.AfterFunc(limit, func() { cancel(outcome.ErrLate) })
 		defer late.Stop()
 	}
 	var sent atomic.Bool // something of the request may have been
@@ -158,10 +160,10 @@ func (w *Wire) once(ctx context.Context, r request, limit time.Duration) (*http.
 	}
 	w.mu.Lock()
 	if w.version != "" {
-		q.Header.Set(headerVersion, w.version)
+		q.Header.Set(headers.Version, w.version)
 	}
 	if w.session != "" {
-		q.Header.Set(headerSession, w.session)
+		q.Header.Set(headers.Session, w.session)
 	}
 	w.mu.Unlock()
 	if r.set != nil {
@@ -178,7 +180,7 @@ func (w *Wire) once(ctx context.Context, r request, limit time.Duration) (*http.
 			err = why
 		}
 		cancel(nil)
-		return nil, w.failed(err, sent.Load(), r.what)
+		return nil, w.server.Failed(err, sent.Load(), r.what)
 	}
 	resp.Body = &answerBody{resp.Body, func() { cancel(nil) }}
 	return resp, nil

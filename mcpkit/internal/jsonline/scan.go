@@ -126,6 +126,15 @@ func IsObject(b []byte) bool {
 	return i < len(b) && b[i] == '{' && Valid(b)
 }
 
+// String is the string that the raw value b stands for, or "" where it is none.
+func String(b []byte) (s string) {
+	if n := len(b); n >= 2 && b[0] == '"' && bytes.IndexByte(b, '\\') < 0 && utf8.Valid(b) {
+		return string(b[1 : n-1])
+	}
+	json.Unmarshal(b, &s) // what is no string is ""
+	return s
+}
+
 // Clean returns b as valid UTF-8 whose escapes are valid too: bytes that are no
 // UTF-8 and escapes of lone surrogates become U+FFFD. It may write into b.
 func Clean(b []byte) []byte {

@@ -1,4 +1,13 @@
-package httpwire
+// Package headers is what the messages of MCP repeat in the headers of HTTP: the
+// names of the headers, the values that come from a message, and the arguments of
+// tools that are bound to headers of their own (2026-07-28, SEP-2243).
+//
+//	bound, reasons := headers.Bind(tools)
+//	bound.Describe(r.Header, "tools/call", params)
+//
+// It reads messages and sends nothing. When a header is sent, and which version
+// of the protocol wants it, is the affair of the wire.
+package headers
 
 import (
 	"encoding/base64"
@@ -13,69 +22,54 @@ import (
 	"github.com/aurorabot-dev/platform/mcpkit/internal/jsonline"
 )
 
+// The headers of Streamable HTTP, as [http.Header] spells them.
 const (
-	headerVersion   = "Mcp-Protocol-Version"
-	headerSession   = "Mcp-Session-Id"
-	headerLastEvent = "Last-Event-Id"
-	headerMethod    = "Mcp-Method"
-	headerName      = "Mcp-Name"
-	headerParam     = "Mcp-Param-"
-
-	metaVersion = "io.modelcontextprotocol/protocolVersion"
+	Version   = "Mcp-Protocol-Version"
+	Session   = "Mcp-Session-Id"
+	LastEvent = "Last-Event-Id"
+	Method    = "Mcp-Method"
+	Name      = "Mcp-Name"
+	Param     = "Mcp-Param-" // and what a tool calls the argument
 )
 
-// stateless is the version from which on a request stands for itself: its body
-// says who asks, its headers repeat what it is, and there are no sessions
-// (2026-07-28, basic/transports: Streamable HTTP).
-const stateless = "2026-07-28"
-
-// bindings are the arguments of one tool that are repeated in headers.
-type bindings []binding
+// Bound are the arguments that are repeated in headers, by tool.
+type Bound map[string][]binding
 
 type binding struct {
 	path   []string // of members, from the arguments on
-	header string   // after Mcp-Param-
+	header string   // after Param
 }
 
-// Tools is told of each reading of the server's list of tools, as raw objects.
-// It returns for each why it cannot be called over this wire, or "": under the
-// stateless protocol a tool whose x-mcp-header is wrong must not be offered
-// (2026-07-28, SEP-2243).
-func (w *Wire) Tools(list []json.RawMessage) []string {
-	reasons := make([]string, len(list))
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.version < stateless {
-		return reasons
-	}
-	w.params = map[string]bindings{}
-	for i, raw := range list {
-		var found bindings
-		seen := map[string]bool{}
-		if err := found.collect(jsonline.Get(raw, "inputSchema"), nil, seen); err != nil {
+// Bind reads a list of tools, as raw objects. The reasons say of each why its
+// x-mcp-header is wrong, so that the tool must not be offered, or "".
+func Bind(tools []json.RawMessage) (bound Bound, reasons []string) {
+	bound, reasons = Bound{}, make([]string, len(tools))
+	for i, raw := range tools {
+		found, err := collect(nil, jsonline.Get(raw, "inputSchema"), nil, map[string]bool{})
+		if err != nil {
 			reasons[i] = "x-mcp-header of " + err.Error()
 			continue
 		}
-		if name := text(jsonline.Get(raw, "name")); len(found) > 0 && w.params[name] == nil {
-			w.params[name] = found
+		if name := jsonline.String(jsonline.Get(raw, "name")); len(found) > 0 && bound[name] == nil {
+			bound[name] = found
 		}
 	}
-	return reasons
+	return bound, reasons
 }
 
 // maxNesting bounds how deep properties are looked at.
 const maxNesting = 32
 
-// collect adds the annotations of a schema's properties, at any depth.
-func (b *bindings) collect(schema []byte, path []string, seen map[string]bool) (err error) {
+// collect adds the annotations of a schema's properties, at any depth, to found.
+func collect(found []binding, schema []byte, path []string, seen map[string]bool) (_ []binding, err error) {
 	if len(path) > maxNesting {
-		return nil
+		return found, nil
 	}
 	jsonline.Members(jsonline.Get(schema, "properties"), func(name, property []byte) bool {
 		at := append(path[:len(path):len(path)], string(name))
 		if raw := jsonline.Get(property, "x-mcp-header"); raw != nil {
-			header := text(raw)
-			switch kind := text(jsonline.Get(property, "type")); {
+			header := jsonline.String(raw)
+			switch kind := jsonline.String(jsonline.Get(property, "type")); {
 			case kind != "string" && kind != "integer" && kind != "boolean":
 				err = fmt.Errorf("%s: only strings, integers and booleans can have it", strings.Join(at, "."))
 			case !token(header):
@@ -87,39 +81,35 @@ func (b *bindings) collect(schema []byte, path []string, seen map[string]bool) (
 				return false
 			}
 			seen[strings.ToLower(header)] = true
-			*b = append(*b, binding{at, header})
+			found = append(found, binding{at, header})
 		}
-		err = b.collect(property, at, seen)
+		found, err = collect(found, property, at, seen)
 		return err == nil
 	})
-	return err
+	return found, err
 }
 
-// describe sets the headers that repeat what the message says (2026-07-28,
-// SEP-2243).
-func (w *Wire) describe(h http.Header, method string, params []byte) {
-	h.Set(headerMethod, method)
+// Describe sets the headers that repeat what a request says.
+func (b Bound) Describe(h http.Header, method string, params []byte) {
+	h.Set(Method, method)
 	switch method {
 	case "tools/call":
-		name := text(jsonline.Get(params, "name"))
-		h.Set(headerName, encode(name))
-		w.mu.Lock()
-		bound := w.params[name]
-		w.mu.Unlock()
+		name := jsonline.String(jsonline.Get(params, "name"))
+		h.Set(Name, encode(name))
 		arguments := jsonline.Get(params, "arguments")
-		for _, b := range bound {
+		for _, arg := range b[name] {
 			value := arguments
-			for _, member := range b.path {
+			for _, member := range arg.path {
 				value = jsonline.Get(value, member)
 			}
 			if v, ok := primitive(value); ok {
-				h.Set(headerParam+b.header, encode(v))
+				h.Set(Param+arg.header, encode(v))
 			}
 		}
 	case "prompts/get":
-		h.Set(headerName, encode(text(jsonline.Get(params, "name"))))
+		h.Set(Name, encode(jsonline.String(jsonline.Get(params, "name"))))
 	case "resources/read":
-		h.Set(headerName, encode(text(jsonline.Get(params, "uri"))))
+		h.Set(Name, encode(jsonline.String(jsonline.Get(params, "uri"))))
 	}
 }
 
@@ -131,7 +121,7 @@ func primitive(raw []byte) (string, bool) {
 	}
 	switch raw[0] {
 	case '"':
-		return text(raw), true
+		return jsonline.String(raw), true
 	case 't', 'f':
 		return string(raw), true
 	case 'n', '{', '[':
@@ -169,14 +159,8 @@ func token(s string) bool {
 	return s != ""
 }
 
-// text is the string that raw stands for, or "".
-func text(raw []byte) (s string) {
-	json.Unmarshal(raw, &s) // what is no string is ""
-	return s
-}
-
-// checkHeader refuses what must not be sent to a server.
-func checkHeader(h http.Header) error {
+// Check refuses what must not be sent to a server.
+func Check(h http.Header) error {
 	for name, values := range h {
 		if !token(name) {
 			return fmt.Errorf("%q is not the name of a header", name)
