@@ -227,7 +227,7 @@ func TestALoginThatCannotSucceedSaysWhy(t *testing.T) {
 		"another server":     {[]string{"im.gaurded"}, nil, `there is no server "im.gaurded"`, exitFailed},
 		"a local server":     {[]string{"im.local"}, nil, "run by the platform itself", exitFailed},
 		"a fixed token":      {[]string{"im.fixed"}, nil, "its authorization is configured (bearer)", exitFailed},
-		"no server":          {nil, nil, "accepts 1 arg", exitUsage},
+		"no server":          {nil, nil, "needs SERVER", exitUsage},
 		"a port in use":      {[]string{"im.guarded", "--port", "PORT"}, nil, "address already in use", exitFailed},
 		"no registration":    {[]string{"im.guarded"}, func(p *person) { p.as.Set(func(b *authtest.Behaviour) { b.NoRegistration = true }) }, "write its client_id", exitFailed},
 		"the issuer is down": {[]string{"im.guarded"}, func(p *person) { p.srv.Set(func(g *authtest.Guard) { g.Issuers = []string{"http://127.0.0.1:1"} }) }, "connection refused", exitFailed},

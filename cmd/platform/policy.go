@@ -107,7 +107,11 @@ func (c *cli) showReview(r review.Report) {
 			}
 			rows = append(rows, []console.Cell{{Text: "  " + t.Tool}, {Text: string(t.State), Style: style}, {Text: ""}})
 			for _, f := range t.Findings {
-				rows = append(rows, []console.Cell{{Text: ""}, {Text: string(f.Severity), Style: console.Red}, {Text: fmt.Sprintf("%s at %s: %s", f.Code, f.Pointer, f.Excerpt)}})
+				what := f.Excerpt
+				if f.Pointer == "/name" { // which the row above has
+					what = f.Message
+				}
+				rows = append(rows, []console.Cell{{Text: ""}, {Text: string(f.Severity), Style: console.Red}, {Text: fmt.Sprintf("%s at %s: %s", f.Code, f.Pointer, what)}})
 			}
 		}
 		c.out.Table(nil, rows)

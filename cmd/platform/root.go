@@ -223,7 +223,18 @@ func isUnknownCommand(err error) bool {
 // args wraps cobra's argument checks so that a failure is a usage error.
 func args(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, a []string) error {
-		if err := check(cmd, a); err != nil {
+		err := check(cmd, a)
+		if err != nil && !cmd.HasSubCommands() { // which would be an unknown verb
+			_, want, _ := strings.Cut(strings.TrimSuffix(cmd.UseLine(), " [flags]"), cmd.CommandPath())
+			if want = strings.TrimSpace(want); want == "" {
+				want = "no arguments"
+			}
+			err = fmt.Errorf("%s takes %s, not %q", cmd.CommandPath(), want, a)
+			if len(a) == 0 {
+				err = fmt.Errorf("%s needs %s", cmd.CommandPath(), want)
+			}
+		}
+		if err != nil {
 			return &usageError{err, cmd}
 		}
 		return nil

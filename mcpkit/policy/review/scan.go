@@ -205,16 +205,23 @@ func (s *scanner) name(c *collector, t *catalog.Tool) {
 	if mixed(name) {
 		c.add("/name", "homoglyph_name", Danger, "the name mixes letters that look like others", name)
 	}
+	var like, same []string // other tools, which may be hundreds: one finding is enough of each
 	for _, other := range s.names[look] {
 		switch {
 		case other == id:
 		case spelled(short(other)) != spelled(name) && spelled(name) == look:
 			// The other one is written with look-alikes; this one is as it seems.
 		case spelled(short(other)) != spelled(name):
-			c.add("/name", "homoglyph_name", Danger, "the name looks like "+redact.Show(other.Canonical()), name)
+			like = append(like, redact.Show(other.Canonical()))
 		case other.Server != id.Server:
-			c.add("/name", "same_name", Note, "another server has a tool of that name: "+redact.Show(other.Canonical()), name)
+			same = append(same, redact.Show(other.Canonical()))
 		}
+	}
+	if len(like) > 0 {
+		c.add("/name", "homoglyph_name", Danger, "the name looks like "+firstOf(like), name)
+	}
+	if len(same) > 0 {
+		c.add("/name", "same_name", Note, "another server has a tool of that name: "+firstOf(same), name)
 	}
 	lower := strings.ToLower(name)
 	for _, server := range s.mcp {
@@ -225,6 +232,15 @@ func (s *scanner) name(c *collector, t *catalog.Tool) {
 	if strings.HasPrefix(lower, "mcp__") || strings.HasPrefix(lower, "mcp.") {
 		c.add("/name", "poses_as", Danger, "the name has the form of an exported one", name)
 	}
+}
+
+// firstOf is the first in order of names and how many more there are.
+func firstOf(names []string) string {
+	first := slices.Min(names)
+	if more := len(names) - 1; more > 0 {
+		return fmt.Sprintf("%s and %d more", first, more)
+	}
+	return first
 }
 
 // walk visits every member name and every string of a JSON value, with the
