@@ -106,9 +106,29 @@ func (p *Pipes) TrySend(msg []byte) bool {
 	return true
 }
 
+// buffers are larger ones that pipes lend one another: a busy pipe is idle for a
+// moment again and again.
+var buffers sync.Pool // of *[]byte
+
+// keepLittle returns b, or nil where b is too large to be kept by one pipe while
+// nothing is sent.
+func keepLittle(b []byte) []byte {
+	if cap(b) <= smallQueue {
+		return b
+	}
+	large := b[:0]
+	buffers.Put(&large)
+	return nil
+}
+
 // append needs p.mu.
 func (p *Pipes) append(msg []byte) {
 	first := len(p.queue) == 0
+	if size := len(p.queue) + len(msg) + 1; size > cap(p.queue) {
+		if b, ok := buffers.Get().(*[]byte); ok && size <= cap(*b) {
+			p.queue = append(*b, p.queue...)
+		}
+	}
 	p.queue = append(append(p.queue, msg...), '\n')
 	if first {
 		p.poke()
@@ -147,12 +167,7 @@ func (p *Pipes) write() {
 			p.mu.Lock()
 			batch, closing := p.queue, p.closing
 			if len(batch) == 0 {
-				if cap(p.queue) > smallQueue { // idle: keep little
-					p.queue = nil
-				}
-				if cap(spare) > smallQueue {
-					spare = nil
-				}
+				p.queue, spare = keepLittle(p.queue), keepLittle(spare)
 				p.mu.Unlock()
 				if closing {
 					return
