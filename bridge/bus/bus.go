@@ -6,6 +6,8 @@ package bus
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 
 	"github.com/aurorabot-dev/platform/amp"
 )
@@ -73,5 +75,31 @@ type Bus interface {
 	// Reject keeps r and returns a name under which it can be found.
 	Reject(ctx context.Context, r Rejected) (string, error)
 	// Close waits for what was accepted to be delivered, then frees everything.
+	// Where that does not come about in time the error is a *Backlog.
 	Close() error
+}
+
+// Backlog is what Close leaves for the next start: it is durable, and delivered
+// then. Where more is wrong, Close joins it with what that is.
+type Backlog struct {
+	Records int64
+	Cause   error // what holds them up; nil where there was too little time
+}
+
+func (b *Backlog) Error() string {
+	text := fmt.Sprintf("%d records are in the journal and are delivered after the next start", b.Records)
+	if b.Cause != nil {
+		text += ": " + b.Cause.Error()
+	}
+	return text
+}
+
+func (b *Backlog) Unwrap() error { return b.Cause }
+
+// With joins b with what else went wrong, if anything did.
+func (b *Backlog) With(err error) error {
+	if err == nil {
+		return b
+	}
+	return errors.Join(b, err)
 }

@@ -3,13 +3,14 @@ package inbox
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync/atomic"
+
+	"github.com/aurorabot-dev/platform/bridge/bus"
 )
 
-// Close makes what was accepted visible and frees everything. When the disk
-// does not allow that within CloseTimeout, the error says how much is left: it
-// is in the journal and becomes visible after the next Open.
+// Close makes what was accepted visible and frees everything. What it does not
+// get done within CloseTimeout is a [bus.Backlog]: it is in the journal and
+// becomes visible after the next Open.
 func (x *Inbox) Close() error {
 	if !x.door.Close() {
 		return nil
@@ -23,13 +24,13 @@ func (x *Inbox) Close() error {
 	}
 	end, _ := x.journal.End()
 	x.await(ctx, &x.projector.settled, end)
-	missing := int64(end - min(end, x.projector.settled.Load()))
+	missing, cause := int64(end-min(end, x.projector.settled.Load())), x.State().Err
 	x.stop(ErrClosed)
 	x.owned.Wait()
 	err := errors.Join(x.journal.Close(), x.projector.close(), x.lock.Close())
 	<-left
 	if missing > 0 {
-		err = errors.Join(fmt.Errorf("closing inbox: %d events are in the journal and become visible at the next start", missing), x.State().Err, err)
+		err = (&bus.Backlog{Records: missing, Cause: cause}).With(err)
 	}
 	return err
 }

@@ -374,13 +374,39 @@ func TestCloseOnADiskThatFailsSaysWhatIsLeftAndTheNextStartDeliversIt(t *testing
 	x := open(t, opt)
 	names := publish(t, x, 3)
 	eventually(t, "degraded", func() bool { return x.State().Err != nil })
-	if err := x.Close(); !errors.Is(err, syscall.EIO) || !strings.Contains(err.Error(), "3 events") {
+	if err := x.Close(); !errors.Is(err, syscall.EIO) || !strings.Contains(err.Error(), "3 records") {
 		t.Errorf("Close: %v", err)
 	}
 	if r := verify(t, opt); r.Backlog != 3 || !r.OK() {
 		t.Errorf("verify: %+v", r)
 	}
 	disk.on.Store(false)
+	if err := open(t, opt).Close(); err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(names)
+	if got := files(t, opt, queue.Pending); !slices.Equal(got, names) {
+		t.Errorf("pending %v, want %v", got, names)
+	}
+}
+
+func TestCloseThatRunsOutOfTimeLeavesTheRestToTheNextStart(t *testing.T) {
+	opt := options(t.TempDir())
+	slow := make(chan struct{})
+	opt.CloseTimeout, opt.Fault = time.Millisecond, func(step string) error {
+		if step == "inbox write" {
+			<-slow
+		}
+		return nil
+	}
+	x := open(t, opt)
+	names := publish(t, x, 3)
+	stop := x.stop
+	x.stop = func(cause error) { stop(cause); close(slow) } // what is left has been counted
+	err := x.Close()
+	if left, ok := err.(*bus.Backlog); !ok || left.Records != 3 || left.Cause != nil {
+		t.Errorf("Close: %v", err)
+	}
 	if err := open(t, opt).Close(); err != nil {
 		t.Fatal(err)
 	}

@@ -309,14 +309,14 @@ func (b *Bus) Close() error {
 	case <-ctx.Done():
 	}
 	b.progress.Wait(ctx, nil, func() bool { return b.backlog() == 0 })
-	unsent, state := b.backlog(), b.State().Err
+	unsent, cause := b.backlog(), b.State().Err
 	b.stop(ErrClosed)
 	b.owned.Wait()
 	b.link.close()
 	err := errors.Join(b.forwarder.close(unsent == 0), b.journal.Close())
 	<-left
 	if unsent > 0 {
-		err = errors.Join(fmt.Errorf("closing nats bus: %d records are in the journal and are sent after the next start", unsent), state, err)
+		err = (&bus.Backlog{Records: unsent, Cause: cause}).With(err)
 	}
 	return err
 }

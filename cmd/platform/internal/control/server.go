@@ -68,6 +68,9 @@ func (a *api) serve(ctx context.Context, o Options) error {
 		ErrorLog:          slog.NewLogLogger(a.log.Handler(), slog.LevelDebug),
 		BaseContext:       func(net.Listener) context.Context { return base },
 	}
+	closed := make(chan struct{})
+	// Whoever sees a stream end finds that nobody listens any more.
+	srv.RegisterOnShutdown(func() { a.streams.close(); close(closed) })
 	ended := make(chan error, 2)
 	listeners := 0
 	for _, l := range []net.Listener{o.Socket, o.TCP} {
@@ -84,7 +87,6 @@ func (a *api) serve(ctx context.Context, o Options) error {
 	case <-ctx.Done():
 	}
 
-	a.streams.close()
 	half := time.AfterFunc(o.Grace/2, func() { a.calls.close(); stop() })
 	defer half.Stop()
 	whole, cancel := context.WithTimeout(context.WithoutCancel(ctx), o.Grace)
@@ -93,6 +95,7 @@ func (a *api) serve(ctx context.Context, o Options) error {
 		srv.Close()
 		failed = errors.Join(failed, fmt.Errorf("ending the local API: %w", err))
 	}
+	<-closed
 	for range listeners {
 		<-ended
 	}

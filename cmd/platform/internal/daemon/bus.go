@@ -111,11 +111,22 @@ func (p *Platform) openBus(ctx context.Context, down *teardown) (err error) {
 			}
 		}
 	}
-	down.add("bus", func(context.Context) error { return p.bus.Close() })
+	down.add("bus", func(context.Context) error { return p.closeBus() })
 	for _, problem := range p.bus.Problems() {
 		p.log.Warn("bus", "problem", problem)
 	}
 	return nil
+}
+
+// closeBus ends the bus. What it could not deliver any more is not lost, so that
+// it is told and is no failure.
+func (p *Platform) closeBus() error {
+	err := p.bus.Close()
+	if left, ok := err.(*bus.Backlog); ok {
+		p.log.Warn("not everything was delivered; the next start delivers the rest", "records", left.Records, "cause", left.Cause)
+		return nil
+	}
+	return err
 }
 
 // lookEvery is how often retention looks whether the disk is nearly full.
