@@ -75,7 +75,7 @@ type Bus interface {
 	// Reject keeps r and returns a name under which it can be found.
 	Reject(ctx context.Context, r Rejected) (string, error)
 	// Close waits for what was accepted to be delivered, then frees everything.
-	// Where that does not come about in time the error is a *Backlog.
+	// Where that does not come about in its time the error is a *Backlog.
 	Close() error
 }
 

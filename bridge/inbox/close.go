@@ -8,15 +8,20 @@ import (
 	"github.com/aurorabot-dev/platform/bridge/bus"
 )
 
-// Close makes what was accepted visible and frees everything. What it does not
-// get done within CloseTimeout is a [bus.Backlog]: it is in the journal and
-// becomes visible after the next Open.
+// Close is Shutdown within CloseTimeout.
 func (x *Inbox) Close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), x.opt.CloseTimeout)
+	defer cancel()
+	return x.Shutdown(ctx)
+}
+
+// Shutdown makes what was accepted visible and frees everything. What is not done
+// when ctx ends is a [bus.Backlog]: it is in the journal and becomes visible after
+// the next Open.
+func (x *Inbox) Shutdown(ctx context.Context) error {
 	if !x.door.Close() {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), x.opt.CloseTimeout)
-	defer cancel()
 	left := x.door.Left() // with the journal at the latest
 	select {
 	case <-left:

@@ -294,15 +294,20 @@ func (b *Bus) Counters() Counters {
 // Journal is the journal of the bus, for readers.
 func (b *Bus) Journal() *journal.Journal { return b.journal }
 
-// Close waits until the stream has what was accepted, then frees everything.
-// When NATS does not allow that within CloseTimeout, the error says how much is
-// left: it is in the journal and is sent after the next Open.
+// Close is Shutdown within CloseTimeout.
 func (b *Bus) Close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), b.opt.CloseTimeout)
+	defer cancel()
+	return b.Shutdown(ctx)
+}
+
+// Shutdown waits until the stream has what was accepted, then frees everything.
+// What it does not have when ctx ends is a [bus.Backlog]: it is in the journal and
+// is sent after the next Open.
+func (b *Bus) Shutdown(ctx context.Context) error {
 	if !b.door.Close() {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), b.opt.CloseTimeout)
-	defer cancel()
 	left := b.door.Left() // with the journal at the latest
 	select {
 	case <-left:

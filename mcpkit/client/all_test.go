@@ -72,7 +72,7 @@ func TestAHealthyServerDoesNotNoticeAllTheBadOnesBesideIt(t *testing.T) {
 	bad.Wait()
 	close(over)
 	watch.Wait()
-	if calls < 20 || slowest > patience/2 {
+	if calls < 20 || slowest > 15*time.Second {
 		t.Errorf("%d calls, the slowest took %v", calls, slowest)
 	}
 	t.Logf("%d calls of the healthy server, the slowest took %v", calls, slowest)

@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 // tapped is a pipe to a server that tells of what is written.
 type tapped struct {

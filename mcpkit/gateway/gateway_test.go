@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 // rig is a gateway in front of fake servers, which are processes of their own.
 type rig struct {

@@ -112,9 +112,7 @@ func (l *line) visit(pages []signal.Question) error {
 	return nil
 }
 
-// keyMember is where a server finds a call's idempotency key in _meta.
-const keyMember = "aurora/idempotency-key"
-
+// keyMeta is the _meta in which a server finds a call's idempotency key.
 func keyMeta(t signal.Trace, key string) json.RawMessage {
 	b, _ := json.Marshal(struct { // strings always marshal
 		signal.Trace

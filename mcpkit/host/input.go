@@ -198,7 +198,6 @@ func (l *line) ask(over context.Context, questions []signal.Question) (answers R
 		if err := l.h.wait(in, answer); err != nil {
 			return nil, err
 		}
-		defer l.h.forget(l.id, answer)
 	}
 	shown := in
 	l.record(signal.InputRequired, l.step.Tool+" waits for an answer: "+summarise(in.Questions), &shown)
@@ -212,7 +211,12 @@ func (l *line) ask(over context.Context, questions []signal.Question) (answers R
 		select {
 		case by = <-answer:
 		case <-ctx.Done():
-			err = ctx.Err()
+			l.h.forget(l.id, answer) // before anybody hears that it is over
+			select {
+			case by = <-answer: // at the last moment; whoever gave it was told that it counts
+			default:
+				err = ctx.Err()
+			}
 		}
 	}
 	l.waits.Add(int64(time.Since(start)))

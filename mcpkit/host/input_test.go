@@ -82,7 +82,7 @@ func (a *asking) begin(ctx context.Context, c host.Call) <-chan outcome {
 // open waits until a call waits for an answer.
 func (a *asking) open(t *testing.T, id string) signal.Input {
 	t.Helper()
-	for end := time.Now().Add(30 * time.Second); ; time.Sleep(2 * time.Millisecond) {
+	for end := time.Now().Add(2 * time.Minute); ; time.Sleep(2 * time.Millisecond) {
 		if in, ok := a.Input(id); ok {
 			return in
 		}
@@ -185,7 +185,7 @@ func TestACallerThatGivesUpLeavesNoQuestionOpen(t *testing.T) {
 			if o := <-out; codeOf(o.err) != fault.Cancelled {
 				t.Errorf("%+v, %v", o.res, o.err)
 			}
-			for end := time.Now().Add(30 * time.Second); len(a.decisions()) == 0 && time.Now().Before(end); time.Sleep(time.Millisecond) {
+			for end := time.Now().Add(2 * time.Minute); len(a.decisions()) == 0 && time.Now().Before(end); time.Sleep(time.Millisecond) {
 			}
 			if d := a.decisions(); !slices.Equal(d, []string{"cancelled"}) || len(a.Inputs()) != 0 {
 				t.Errorf("decided %v, open %v", d, a.Inputs())

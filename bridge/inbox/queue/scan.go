@@ -102,7 +102,6 @@ var many = 50_000
 // the platform or its kit gave them. Other ids come as if they were of time zero.
 type likely struct {
 	newest bool
-	max    int
 	heap   smallest
 }
 

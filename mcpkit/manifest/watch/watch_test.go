@@ -13,7 +13,7 @@ import (
 	"github.com/aurorabot-dev/platform/mcpkit/manifest"
 )
 
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 func write(t *testing.T, path, content string) {
 	t.Helper()

@@ -70,6 +70,7 @@ type Retention struct {
 // eventBus is a bus with its journal.
 type eventBus interface {
 	bus.Bus
+	Shutdown(context.Context) error
 	Journal() *journal.Journal
 	Problems() []string
 }
@@ -111,17 +112,17 @@ func (p *Platform) openBus(ctx context.Context, down *teardown) (err error) {
 			}
 		}
 	}
-	down.add("bus", func(context.Context) error { return p.closeBus() })
+	down.add("bus", p.closeBus)
 	for _, problem := range p.bus.Problems() {
 		p.log.Warn("bus", "problem", problem)
 	}
 	return nil
 }
 
-// closeBus ends the bus. What it could not deliver any more is not lost, so that
-// it is told and is no failure.
-func (p *Platform) closeBus() error {
-	err := p.bus.Close()
+// closeBus ends the bus. What it could not deliver within the bound is not lost:
+// that is told, and is no failure.
+func (p *Platform) closeBus(ctx context.Context) error {
+	err := p.bus.Shutdown(ctx)
 	if left, ok := err.(*bus.Backlog); ok {
 		p.log.Warn("not everything was delivered; the next start delivers the rest", "records", left.Records, "cause", left.Cause)
 		return nil

@@ -136,7 +136,7 @@ func (l testLog) Write(b []byte) (int, error) {
 // until polls a condition.
 func (r *running) until(what string, cond func() (bool, any)) {
 	r.t.Helper()
-	deadline := time.Now().Add(60 * time.Second)
+	deadline := time.Now().Add(2 * time.Minute)
 	for {
 		ok, last := cond()
 		if ok {
@@ -418,6 +418,7 @@ func TestABurstOfEventsArrivesWholeAndInOrderWhileOthersAreQuick(t *testing.T) {
 	})
 	cancel()
 	wg.Wait()
+	r.until("their files", func() (bool, any) { n := r.busCounts().Backlog; return n == 0, n })
 	r.end()
 	events := slices.DeleteFunc(r.events("s"), func(e *amp.Envelope) bool { return e.Payload.Type != "tick" })
 	if len(events) != 30_000 {
