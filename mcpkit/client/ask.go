@@ -58,12 +58,12 @@ type asked struct {
 var errGivenUp = errors.New("the server gave its request up")
 
 // enter notes a call that can answer until the function it returns is called.
-func (a *asking) enter(r *CallRequest) (leave func()) {
-	c := &inFlight{r.Ask, r.Asker}
+func (a *asking) enter(r *CallRequest) (c *inFlight, leave func()) {
+	c = &inFlight{r.Ask, r.Asker}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.calls = append(a.calls, c)
-	return func() {
+	return c, func() {
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		a.calls = slices.DeleteFunc(a.calls, func(x *inFlight) bool { return x == c })
@@ -75,23 +75,24 @@ func (a *asking) enter(r *CallRequest) (leave func()) {
 	}
 }
 
-// begin finds the call that a request belongs to. Nothing on a pipe says which
-// one that is, so of several calls the newest answers if they are all the same
+// begin finds the call that a request belongs to. Over HTTP that is the call in
+// whose answer the request came, if it came in one. Nothing on a pipe says which
+// one it is, so of several calls the newest answers if they are all the same
 // asker's, and else none: one asker must not see another's question.
-func (a *asking) begin(parent context.Context, id string) (*asked, error) {
+func (a *asking) begin(parent context.Context, id string, in *inFlight) (*asked, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if len(a.calls) == 0 {
 		return nil, errors.New("no call is in flight that this could belong to")
 	}
-	newest := a.calls[len(a.calls)-1]
-	for _, c := range a.calls {
-		if c.whose != newest.whose {
-			return nil, errors.New("several calls are in flight, and nothing says which of them asks")
-		}
+	call := a.calls[len(a.calls)-1]
+	if slices.Contains(a.calls, in) {
+		call = in
+	} else if slices.ContainsFunc(a.calls, func(c *inFlight) bool { return c.whose != call.whose }) {
+		return nil, errors.New("several calls are in flight, and nothing says which of them asks")
 	}
 	switch {
-	case newest.ask == nil:
+	case call.ask == nil:
 		return nil, errors.New("the call that is in flight answers no questions")
 	case a.closed || len(a.open) >= maxAsked || a.open[id] != nil:
 		return nil, errors.New("too many requests wait for an answer, or the id is in use")
@@ -99,7 +100,7 @@ func (a *asking) begin(parent context.Context, id string) (*asked, error) {
 	if a.open == nil {
 		a.open = map[string]*asked{}
 	}
-	q := &asked{call: newest}
+	q := &asked{call: call}
 	q.ctx, q.cancel = context.WithCancelCause(parent)
 	a.open[id] = q
 	return q, nil
@@ -148,24 +149,31 @@ func (a *asking) quiet() time.Duration {
 // asked answers a request of the server. Nothing is left unanswered, and what
 // was not offered is refused (2025-11-25, basic/lifecycle: only negotiated
 // capabilities). It runs on the read loop and does not wait.
-func (s *Session) asked(method string, m jsonline.Message) {
+func (s *Session) asked(method string, m jsonline.Message, in []byte) {
 	switch {
 	case method == "ping":
 		s.reply(m.ID, `"result":{}`)
 	case method == MethodRoots && len(s.cfg.Roots) > 0:
 		s.reply(m.ID, `"result":`+string(s.RootsResult()))
 	case method == MethodSampling && s.cfg.Sampling, method == MethodElicit && s.cfg.Elicit:
-		s.ask(method, m)
+		s.ask(method, m, in)
 	default:
 		s.reply(m.ID, problemReply(-32601, "this client does not offer "+method))
 		s.report(problemUninvited, "a request that the client did not offer to answer", []byte(method))
 	}
 }
 
-// ask has the call that the request belongs to answer it.
-func (s *Session) ask(method string, m jsonline.Message) {
+// ask has the call that the request belongs to answer it. in is the request in
+// whose answer it came, or nil.
+func (s *Session) ask(method string, m jsonline.Message, in []byte) {
 	id := string(m.ID)
-	q, err := s.asking.begin(s.m.ctx, id)
+	var call *inFlight
+	if n, ok := integer(in); ok {
+		if p := s.requests.get(n); p != nil {
+			call = p.call
+		}
+	}
+	q, err := s.asking.begin(s.m.ctx, id, call)
 	if err != nil {
 		s.reply(m.ID, problemReply(-32000, err.Error()))
 		s.report(problemUninvited, err.Error(), []byte(method))

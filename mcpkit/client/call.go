@@ -132,7 +132,9 @@ func (s *Session) call(ctx context.Context, r CallRequest) (json.RawMessage, *fa
 	}
 	defer func() { <-s.slots }()
 	if s.cfg.Elicit || s.cfg.Sampling {
-		defer s.asking.enter(&r)()
+		var leave func()
+		m.call, leave = s.asking.enter(&r)
+		defer leave()
 	}
 	return s.request(ctx, m)
 }

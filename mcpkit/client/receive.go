@@ -29,15 +29,15 @@ func (s *Session) receive(l Line) {
 		var parts [][]byte
 		if jsonline.Elements(line, func(v []byte) { parts = append(parts, v) }) && len(parts) > 0 {
 			for _, part := range parts {
-				s.receiveMessage(part, false)
+				s.receiveMessage(part, false, l.For)
 			}
 			return
 		}
 	}
-	s.receiveMessage(line, l.Owned)
+	s.receiveMessage(line, l.Owned, l.For)
 }
 
-func (s *Session) receiveMessage(line []byte, owned bool) {
+func (s *Session) receiveMessage(line []byte, owned bool, in []byte) {
 	m, ok := jsonline.Scan(line)
 	switch {
 	case !ok:
@@ -53,7 +53,7 @@ func (s *Session) receiveMessage(line []byte, owned bool) {
 		if m.ID == nil || string(m.ID) == "null" {
 			s.notified(method, m.Params, owned)
 		} else {
-			s.asked(method, m)
+			s.asked(method, m, in)
 		}
 	case m.ID != nil && (m.Result != nil || m.Error != nil):
 		s.answered(line, m, owned)

@@ -28,6 +28,7 @@ const (
 type pending struct {
 	answer   chan answer          // capacity 1: each request gets one
 	progress chan json.RawMessage // capacity 1, the latest; nil where nobody asked
+	call     *inFlight            // that the server may ask about; nil where it may not
 }
 
 // answer is what became of a request: a result, a JSON-RPC error object, or why
@@ -143,6 +144,7 @@ type message struct {
 	forever    bool          // no deadline at all
 	sent       chan<- int64  // capacity 1, gets the id once it is sent; may be nil
 	onProgress func(json.RawMessage)
+	call       *inFlight // that the server may ask about; may be nil
 }
 
 // request sends a request and waits for its result.
@@ -150,7 +152,7 @@ func (s *Session) request(ctx context.Context, m message) (json.RawMessage, *fau
 	if err := ctx.Err(); err != nil {
 		return nil, gaveUp(ctx, m.method)
 	}
-	p := &pending{answer: make(chan answer, 1)}
+	p := &pending{answer: make(chan answer, 1), call: m.call}
 	if m.onProgress != nil {
 		p.progress = make(chan json.RawMessage, 1)
 	}

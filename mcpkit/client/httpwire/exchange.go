@@ -208,7 +208,11 @@ func (w *Wire) message(x *exchange, b []byte) (answered bool) {
 	} else if m, ok := jsonline.Scan(b); ok && x != nil {
 		answered = w.answers(x, m)
 	}
-	w.deliver(client.Line{Data: b, Owned: true})
+	l := client.Line{Data: b, Owned: true}
+	if x != nil {
+		l.For = x.id
+	}
+	w.deliver(l)
 	return answered
 }
 

@@ -28,6 +28,10 @@ type Line struct {
 	// There is no Data then. A Reader knows of no such thing; other ways for
 	// messages do.
 	Failed error
+
+	// For, where it is set, is the id of the request in whose answer the line came.
+	// A Reader knows of no such thing either.
+	For []byte
 }
 
 // Reader splits a stream at 0x0A alone: U+2028 and its like are text. A carriage
