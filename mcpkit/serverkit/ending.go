@@ -46,9 +46,9 @@ func toldFault(name string, next want) *fault.Error {
 }
 
 // exit says how an instance ended.
-func (s *server) exit(cause string, e ending, state *os.ProcessState, p *process, ready bool, limit time.Duration, tail []string) Exit {
+func (s *server) exit(cause string, e ending, state *os.ProcessState, spawned time.Time, ready bool, limit time.Duration, tail []string) Exit {
 	x := Exit{Cause: cause, Stderr: tail, Time: s.kit.now()}
-	x.Uptime = x.Time.Sub(p.spawned)
+	x.Uptime = x.Time.Sub(spawned)
 	how := "its exit is unknown"
 	if state != nil {
 		if status, ok := state.Sys().(syscall.WaitStatus); ok && status.Signaled() {

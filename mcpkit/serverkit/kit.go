@@ -58,6 +58,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/aurorabot-dev/platform/mcpkit/serverkit/internal/child"
 	"github.com/aurorabot-dev/platform/mcpkit/serverkit/internal/proc"
 	"github.com/aurorabot-dev/platform/mcpkit/serverkit/internal/stderrlog"
 	"github.com/aurorabot-dev/platform/mcpkit/signal"
@@ -99,20 +100,18 @@ type Kit struct {
 	wd     string // where the kit was made; empty if that is unknown
 	exeDir string
 
-	forks   *proc.Forks
-	guard   *proc.Guard
-	reaper  *proc.Reaper
-	tree    *proc.Tree
-	spawns  *rate.Limiter
-	emitter *emitter
-	hurry   chan struct{} // closed when Shutdown has run out of time
-	down    chan struct{} // closed when Shutdown is through
+	forks    *proc.Forks
+	guard    *proc.Guard
+	reaper   *proc.Reaper
+	children *child.Spawner
+	spawns   *rate.Limiter
+	emitter  *emitter
+	hurry    chan struct{} // closed when Shutdown has run out of time
+	down     chan struct{} // closed when Shutdown is through
 
 	// Replaced by tests.
 	now   func() time.Time
 	after func(time.Duration) <-chan time.Time
-
-	spawning sync.Mutex // held while one process is spawned
 
 	mu      sync.Mutex
 	servers map[string]*server
@@ -160,7 +159,6 @@ func New(o Options) (*Kit, error) {
 	k := &Kit{
 		opt: o, log: o.Logger, prefix: prefix, wd: wd, exeDir: filepath.Dir(exe),
 		forks:   proc.NewForks(),
-		tree:    proc.NewTree(prefix),
 		spawns:  rate.NewLimiter(rate.Limit(o.SpawnsPerMinute)/60, o.SpawnBurst),
 		hurry:   make(chan struct{}),
 		down:    make(chan struct{}),
@@ -178,6 +176,7 @@ func New(o Options) (*Kit, error) {
 		k.log.Info("descendants of servers cannot be marked on this system: one that leaves its group, wipes its environment and loses its parents is not found")
 	}
 	k.guard = proc.NewGuard(prefix, guardLog, k.forks, k.log)
+	k.children = &child.Spawner{Forks: k.forks, Tree: proc.NewTree(prefix), Guard: k.guard}
 	k.emitter = newEmitter(o.Sink, k.log)
 	return k, nil
 }
@@ -324,6 +323,9 @@ func (k *Kit) Stderr(name string, n int) []string {
 	return s.stderr.Lines(n)
 }
 
+// hurryWait is how long servers may take to end when nothing is waited for.
+const hurryWait = 10 * time.Second
+
 // Shutdown stops all servers at the same time and returns when no process is
 // left. When ctx is done first, it kills what is left without waiting further.
 // After Shutdown the kit does nothing any more. Further calls wait for the first.
@@ -354,7 +356,7 @@ func (k *Kit) Shutdown(ctx context.Context) error {
 		close(k.hurry)
 		select {
 		case <-gone:
-		case <-time.After(2 * killWarn):
+		case <-time.After(hurryWait):
 			return fmt.Errorf("serverkit: servers do not end: %s", strings.Join(k.names(), ", "))
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/aurorabot-dev/platform/mcpkit/serverkit/internal/child"
 	"github.com/aurorabot-dev/platform/mcpkit/serverkit/internal/proc"
 	"golang.org/x/sys/unix"
 )
@@ -404,7 +405,7 @@ func TestServersWaitForDescriptorsWithoutCrashing(t *testing.T) {
 	if ready == "" || waiting == "" {
 		t.Fatalf("ready %q, waiting %q: some must be", ready, waiting)
 	}
-	if now, err := os.ReadDir("/proc/self/fd"); err != nil || len(now) > int(low.Cur)-spareFiles/2 {
+	if now, err := os.ReadDir("/proc/self/fd"); err != nil || len(now) > int(low.Cur)-child.SpareFiles/2 {
 		t.Errorf("%d of %d descriptors are in use, %v: too few are left for other work", len(now), low.Cur, err)
 	}
 	if err := r.Start(t.Context(), waiting); err == nil || !strings.Contains(err.Error(), "too many open files") {

@@ -148,6 +148,9 @@ func (s *server) connection(w want, in Instance) ending {
 	return e
 }
 
+// partWait is how long a session may take to end.
+const partWait = 4 * time.Second
+
 // part ends a session, if there is one, and waits until its signals are taken.
 func (s *server) part(sess Session, why *fault.Error) {
 	if sess == nil {
@@ -157,7 +160,7 @@ func (s *server) part(sess Session, why *fault.Error) {
 	select {
 	case <-sess.Done():
 	case <-s.kit.hurry:
-	case <-time.After(2 * drainWait):
+	case <-time.After(partWait):
 		s.log.Error("a session does not end")
 	}
 }

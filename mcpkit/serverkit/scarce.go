@@ -4,10 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
+	"slices"
 	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"github.com/aurorabot-dev/platform/mcpkit/serverkit/internal/child"
 )
 
 const (
@@ -15,9 +17,6 @@ const (
 	// system lacked what a process takes; doubled each time up to scarceCap.
 	scarceWait = 500 * time.Millisecond
 	scarceCap  = 5 * time.Second
-	// spareFiles is how many descriptors spawning leaves to the rest of the
-	// program: to stop servers, and to write down what happens.
-	spareFiles = 16
 )
 
 // errCalledOff says that a start was given up because something else is wanted.
@@ -26,10 +25,10 @@ var errCalledOff = errors.New("the start was called off")
 // spawn spawns w's command. While the system is short of what that takes it
 // waits and tries again, as that is no fault of the server's; the status says
 // so, and so does the outcome so far.
-func (s *server) spawn(w want, number int) (*process, []string, error) {
+func (s *server) spawn(w want, number int) (*child.Child, []string, error) {
 	token := s.kit.token()
 	for tries, wait := 0, scarceWait; ; tries, wait = tries+1, min(2*wait, scarceCap) {
-		p, argv, err := s.kit.spawn(w.spec, token, number, s.stderr)
+		p, argv, err := s.tryToSpawn(w.spec, token, number)
 		if !scarce(err) {
 			if tries > 0 && err == nil {
 				s.log.Info("the server has what it waited for", "tries", tries+1)
@@ -63,24 +62,32 @@ func scarce(err error) bool {
 	return false
 }
 
-// leavesRoom returns an error that is EMFILE if fewer than spareFiles
-// descriptors are free beyond f, which was just opened: a new descriptor is
-// always the lowest that is free (open(2)).
-func leavesRoom(f *os.File) error {
-	conn, err := f.SyscallConn()
+// tryToSpawn starts spec's command. It returns what was executed even where that
+// failed.
+func (s *server) tryToSpawn(spec Spec, token string, number int) (*child.Child, []string, error) {
+	argv := slices.Clone(spec.Command)
+	if len(argv) == 0 {
+		return nil, argv, errors.New("the command is empty")
+	}
+	if spec.Dir == "" {
+		return nil, argv, errors.New("the server has no working directory, and the folder that the platform was started in is gone")
+	}
+	if !filepath.IsAbs(spec.Dir) {
+		return nil, argv, fmt.Errorf("the working directory %q is not absolute", spec.Dir)
+	}
+	if info, err := os.Stat(spec.Dir); err != nil {
+		return nil, argv, fmt.Errorf("the working directory: %w", err)
+	} else if !info.IsDir() {
+		return nil, argv, fmt.Errorf("the working directory %s is not a directory", spec.Dir)
+	}
+	file, err := ResolveCommand(argv[0], spec.Dir, getenv(spec.Env, "PATH"), s.kit.exeDir)
 	if err != nil {
-		return err
+		return nil, argv, err
 	}
-	var number uint64
-	if err := conn.Control(func(fd uintptr) { number = uint64(fd) }); err != nil {
-		return err
-	}
-	var limit unix.Rlimit
-	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
-		return nil // unknown, so it is tried
-	}
-	if most := uint64(limit.Cur); number+spareFiles >= most {
-		return fmt.Errorf("%w: the limit is %d (ulimit -n), of which %d are kept for other work", syscall.EMFILE, most, spareFiles)
-	}
-	return nil
+	argv[0] = file
+	p, err := s.kit.children.Spawn(child.Command{
+		Path: file, Args: slices.Clone(spec.Command), Dir: spec.Dir, Env: spec.Env,
+		Token: token, Title: fmt.Sprintf("start %d", number), Stderr: s.stderr, Logger: s.log,
+	})
+	return p, argv, err
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
+	"github.com/aurorabot-dev/platform/mcpkit/serverkit/internal/child"
 	"github.com/aurorabot-dev/platform/mcpkit/serverkit/internal/stderrlog"
 	"github.com/aurorabot-dev/platform/mcpkit/signal"
 )
@@ -18,6 +19,10 @@ import (
 // attachGrace is how long Attach may take to return once its context is done;
 // then its pipes are closed under it.
 const attachGrace = time.Second
+
+// exitGrace is how long a process whose session ended first may take to end by
+// itself, so that its exit code is known and not ours.
+const exitGrace = time.Second
 
 // server is one name's life: a goroutine, run, owns its processes one after the
 // other and looks at what is wanted of it between and during them.
@@ -327,13 +332,14 @@ func (s *server) instance(w want, in Instance) ending {
 		s.stderr.Note("start %d failed: %s", in.Number, s.stderr.Clean(err.Error()))
 		return ending{exit: Exit{Cause: causeSpawnFailed, Reason: err.Error(), Time: k.now()}, err: err}
 	}
-	in.PID = p.pid()
-	s.move(func() { s.st.PID, s.up, s.st.Command, s.st.Waiting = in.PID, p.spawned, s.presentable(argv), "" })
+	in.PID = p.PID()
+	spawned := k.now()
+	s.move(func() { s.st.PID, s.up, s.st.Command, s.st.Waiting = in.PID, spawned, s.presentable(argv), "" })
 	s.log.Debug("spawned", "pid", in.PID, "start", in.Number)
 
 	sess, cause, err := s.attach(w, in, p)
 	e := ending{pid: in.PID, err: err}
-	kind := stopGently
+	stop := child.Stop{Kind: child.Gently, CloseWait: w.spec.Stop.CloseWait, TermWait: w.spec.Stop.TermWait}
 	ready := cause == "" && err == nil
 	release := func() {}
 	if r, ok := sess.(Releaser); ok {
@@ -342,21 +348,21 @@ func (s *server) instance(w want, in Instance) ending {
 	switch {
 	case ready:
 		since := k.now()
-		s.ready(w, sess, in, since.Sub(p.spawned), release)
+		s.ready(w, sess, in, since.Sub(spawned), release)
 		cause, e.err = s.watch(w, sess, p)
 		e.healthy = k.now().Sub(since)
 	case cause != "": // given up
 		release()
 	case errors.Is(err, ErrRespawn):
-		cause, kind = causeProtocol, stopNow
+		cause, stop.Kind = causeProtocol, child.Now
 	default:
 		cause = s.causeOf(w, p, causeProtocol)
 	}
 	switch cause {
 	case causeHung:
-		kind = stopNow
+		stop.Kind = child.Now
 	case causeExit:
-		kind = stopDead
+		stop.Kind = child.Dead
 	}
 
 	e.told = cause == causeTold
@@ -369,10 +375,9 @@ func (s *server) instance(w want, in Instance) ending {
 		why.Code = fault.ServerUnstable
 	}
 	s.enter(Stopping)
-	state := p.end(sess, why, kind, w.spec.Stop, k.hurry)
-	k.guard.Del(e.pid)
+	state := p.End(sess, why, stop, k.hurry)
 
-	e.exit = s.exit(cause, e, state, p, ready, w.spec.StartTimeout, s.stderr.Tail(mark))
+	e.exit = s.exit(cause, e, state, spawned, ready, w.spec.StartTimeout, s.stderr.Tail(mark))
 	s.stderr.Note("pid %d ended: %s", e.pid, e.exit.Reason)
 	s.move(func() { s.st.PID, s.sess, s.st.LastExit = 0, nil, &e.exit })
 	if e.told {
@@ -387,7 +392,7 @@ func (s *server) instance(w want, in Instance) ending {
 // attach makes the session; of a server at an Endpoint there is no p. It returns
 // a cause if it gave up before Attach had returned; a session that comes along
 // with a cause came too late.
-func (s *server) attach(w want, in Instance, p *process) (sess Session, cause string, err error) {
+func (s *server) attach(w want, in Instance, p *child.Child) (sess Session, cause string, err error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	type result struct {
@@ -398,7 +403,7 @@ func (s *server) attach(w want, in Instance, p *process) (sess Session, cause st
 	var pipes Pipes
 	var exited <-chan struct{}
 	if p != nil {
-		pipes, exited = p.pipes, p.exited
+		pipes, exited = Pipes{p.Stdin, p.Stdout}, p.Exited()
 	}
 	go func() {
 		sess, err := s.kit.opt.Attach(ctx, in, pipes)
@@ -430,26 +435,26 @@ func (s *server) attach(w want, in Instance, p *process) (sess Session, cause st
 			over = nil
 			giveUp(causeTold)
 		case <-exited: // Attach sees the end of stdout, unless a grandchild holds it
-			exited, drained = nil, p.emptied
+			exited, drained = nil, p.Emptied()
 		case <-drained:
 			drained = nil
 			giveUp(causeExit)
 		case <-force:
-			p.closePipes()
+			p.ClosePipes()
 		}
 	}
 }
 
 // watch waits for the end of a ready instance and returns its cause.
-func (s *server) watch(w want, sess Session, p *process) (cause string, err error) {
+func (s *server) watch(w want, sess Session, p *child.Child) (cause string, err error) {
 	select {
 	case <-w.over:
 		return causeTold, nil
-	case <-p.exited:
+	case <-p.Exited():
 		// Answers written just before the exit are still in the pipe.
 		select {
 		case <-sess.Done():
-		case <-p.emptied:
+		case <-p.Emptied():
 		}
 		return causeExit, nil
 	case <-sess.Done():
@@ -462,8 +467,8 @@ func (s *server) watch(w want, sess Session, p *process) (cause string, err erro
 
 // causeOf is exit if the process ends by itself within a grace, told if it is
 // told to end meanwhile, and otherwise the given cause.
-func (s *server) causeOf(w want, p *process, otherwise string) string {
-	if p.wait(exitGrace, w.over) {
+func (s *server) causeOf(w want, p *child.Child, otherwise string) string {
+	if p.Wait(exitGrace, w.over) {
 		return causeExit
 	}
 	select {
