@@ -4,9 +4,13 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 const module = "github.com/aurorabot-dev/platform/"
@@ -87,5 +91,21 @@ func TestImportsPointDown(t *testing.T) {
 	}
 	if seen < 10 {
 		t.Errorf("only %d packages were seen", seen)
+	}
+}
+
+func TestTheMapOfTheRoomsIsTheHouse(t *testing.T) {
+	doc, err := os.ReadFile("../../docs/design/README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rooms []string
+	for line := range strings.Lines(string(doc)) {
+		if name, _, ok := strings.Cut(strings.TrimPrefix(line, "| `"), "`"); ok && strings.HasPrefix(line, "| `") {
+			rooms = append(rooms, name)
+		}
+	}
+	if diff := cmp.Diff(slices.Concat(floors...), rooms); diff != "" {
+		t.Errorf("the floors, and the map in docs/design/README.md:\n%s", diff)
 	}
 }
