@@ -34,6 +34,7 @@ import (
 	"regexp"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/fsnotify/fsnotify"
@@ -62,6 +63,7 @@ const (
 	maxWaiting = 256                // and beside them those that may wait for a person; more stay in pending/
 	rescan     = 2 * time.Second    // file system notifications are only hints
 	keep       = 7 * 24 * time.Hour // how long a finished request is remembered, so that it does not run again
+	maxFile    = 255                // bytes of a file's name
 	maxWait    = 15 * time.Second   // for an answer to become durable before its request is looked at again
 )
 
@@ -382,7 +384,7 @@ func (x *Outbox) refuse(from, name, reason string) {
 		x.o.Logger.Error("putting a refused request aside failed", "file", redact.Show(name), "error", err)
 		return
 	}
-	if err := writeReason(x.path(Failed, kept+".reason"), reason); err != nil {
+	if err := writeReason(x.path(Failed, kept[:min(len(kept), maxFile-len(".reason"))]+".reason"), reason); err != nil {
 		x.o.Logger.Error("writing the reason of a refusal failed", "file", redact.Show(name), "error", err)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), maxWait)
@@ -437,7 +439,7 @@ func (x *Outbox) prune(now time.Time) {
 		}
 		for _, e := range entries {
 			info, err := e.Info()
-			if err != nil || now.Sub(info.ModTime()) < keep {
+			if err != nil || now.Sub(lastMoved(info)) < keep {
 				continue
 			}
 			if err := os.RemoveAll(x.path(dir, e.Name())); err != nil {
@@ -445,6 +447,18 @@ func (x *Outbox) prune(now time.Time) {
 			}
 		}
 	}
+}
+
+// lastMoved is when a file came to where it is, or later: its time of modification is
+// the Brain's, which may have copied an old file with its times.
+func lastMoved(info fs.FileInfo) time.Time {
+	at := info.ModTime()
+	if st, ok := info.Sys().(*syscall.Stat_t); ok {
+		if changed := time.Unix(st.Ctim.Unix()); changed.After(at) {
+			return changed
+		}
+	}
+	return at
 }
 
 // move renames a file between folders, durably.

@@ -3,6 +3,7 @@ package outbox
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -227,6 +228,46 @@ func TestWhatIsNoFileIsRefusedAndTouchesNothing(t *testing.T) {
 }
 
 // The rule is to rename it; but a shell's redirection does not.
+func TestAFinishedRequestIsRememberedFromItsEndOnHoweverOldItsFileIs(t *testing.T) {
+	b := open(t, func(context.Context, host.Call) error { return nil })
+	put := func() {
+		draft := filepath.Join(b.dir, "draft")
+		if err := os.WriteFile(draft, []byte(`{"name":"s.t"}`), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		old := time.Now().Add(-10 * keep)
+		if err := errors.Join(os.Chtimes(draft, old, old), os.Rename(draft, b.path(Pending, "call_a.json"))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put()
+	b.until("the end", func() bool { return b.there(Done, "call_a.json") })
+	b.end()
+	b.start() // which forgets what is old
+	put()
+	b.until("the refusal", func() bool { return b.there(Failed, "call_a.json.reason") })
+	if n := b.calls.Load(); n != 1 {
+		t.Errorf("the request ran %d times", n)
+	}
+	b.end()
+	x, err := New(Options{Dir: b.dir, Caller: b, Sink: b})
+	if err != nil {
+		t.Fatal(err)
+	}
+	x.prune(time.Now().Add(keep + time.Minute))
+	if n := b.count(Done) + b.count(Failed); n != 0 {
+		t.Errorf("%d files are there for good", n)
+	}
+	b.start()
+}
+
+func TestAFileWithTheLongestNameIsRefusedWithItsReason(t *testing.T) {
+	b := open(t, func(context.Context, host.Call) error { return nil })
+	name := "call_" + strings.Repeat("n", maxFile-10) + ".json"
+	b.put(name, "{}")
+	b.until("the reason", func() bool { return b.there(Failed, name[:maxFile-len(".reason")]+".reason") })
+}
+
 func TestARequestThatIsWrittenUnderItsLastNameIsReadWhenItIsWhole(t *testing.T) {
 	b := open(t, func(context.Context, host.Call) error { return nil })
 	f, err := os.Create(b.path(Pending, "call_slow.json"))
