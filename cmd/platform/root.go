@@ -20,6 +20,7 @@ import (
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/control"
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/daemon"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
+	"github.com/aurorabot-dev/platform/mcpkit/policy/review"
 )
 
 // The exit codes of every verb.
@@ -180,6 +181,12 @@ func near(f *fault.Error) string {
 		return `"platform servers" lists them`
 	case f.Code == fault.ToolNotFound:
 		return `"platform tools" lists them`
+	case f.Code == control.ApprovalNotFound:
+		return `"platform approvals ls --all" lists them`
+	case f.Code == control.CallNotFound:
+		return `"platform calls ls" lists those that wait for an answer`
+	case f.Code == review.CatalogChanged:
+		return `"platform catalog review" shows them as they are now`
 	}
 	return ""
 }

@@ -29,7 +29,7 @@ func (c *cli) serversCommand() *cobra.Command {
 				return err
 			}
 			if c.json {
-				return c.printJSON(map[string]any{"servers": servers, "state": status.State, "problems": status.Problems})
+				return c.printJSON(map[string]any{"servers": servers, "state": status.State, "problems": append([]string{}, status.Problems...)})
 			}
 			c.showServers(servers)
 			for _, p := range status.Problems {

@@ -201,6 +201,9 @@ func TestAPromptIsUserTextWithItsSourceAndItsArgumentsAreChecked(t *testing.T) {
 				if codeOf(err) != fault.InvalidArguments || !strings.Contains(err.Error(), c.want) {
 					t.Errorf("%v: %v", c.args, err)
 				}
+				if hints := fault.From(err).Candidates; (len(hints) > 0) != strings.Contains(c.want, "unknown") {
+					t.Errorf("%v: perhaps %q were meant", c.args, hints)
+				}
 			}
 			if _, err := h.GetPrompt(deadline(t), host.Expand{Server: "library", Prompt: "revue"}); codeOf(err) != host.PromptNotFound || !slices.Contains(fault.From(err).Candidates, "review") {
 				t.Errorf("a prompt that is not there: %v", err)

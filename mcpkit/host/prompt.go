@@ -155,7 +155,9 @@ func checkPrompt(ctx context.Context, session *client.Session, x Expand) error {
 			return nil
 		}
 		f := fault.New(fault.InvalidArguments, "the arguments of prompt %s do not fit: %s", x.Prompt, strings.Join(problems, "; "))
-		f.Candidates = known
+		if len(unknown) > 0 {
+			f.Candidates = known
+		}
 		return f
 	}
 	f := fault.New(PromptNotFound, "server %s has no prompt %q", session.Server(), x.Prompt)
