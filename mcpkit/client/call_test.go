@@ -35,14 +35,18 @@ func TestAResultArrivesByteForByte(t *testing.T) {
 func TestArgumentsAndMetaArriveAsGiven(t *testing.T) {
 	k := newKit(t)
 	k.connect(t, "raw-params")
-	for _, c := range []struct{ args, meta, want string }{
-		{"", "", `{"name":"a\"b","arguments":{},"_meta":{"progressToken":ID}}`},
-		{" null ", "null", `{"name":"a\"b","arguments":{},"_meta":{"progressToken":ID}}`},
-		{"{\n \"n\": 9007199254740993.10,\r\n\t\"t\":\"a\\n\u2028\"}", `{"traceparent":"00-1","progressToken":7,"io.modelcontextprotocol/clientInfo":{}}`,
-			"{\"name\":\"a\\\"b\",\"arguments\":{ \"n\": 9007199254740993.10,\t\"t\":\"a\\n\u2028\"},\"_meta\":{\"traceparent\":\"00-1\",\"progressToken\":ID}}"},
+	for _, c := range []struct {
+		args, meta, want string
+		checked          bool
+	}{
+		{args: "", meta: "", want: `{"name":"a\"b","arguments":{},"_meta":{"progressToken":ID}}`},
+		{args: " null ", meta: "null", want: `{"name":"a\"b","arguments":{},"_meta":{"progressToken":ID}}`},
+		{args: "{\n\"t\":\r\n\"a\\n\"}", want: `{"name":"a\"b","arguments":{"t":"a\n"},"_meta":{"progressToken":ID}}`, checked: true},
+		{args: "{\n \"n\": 9007199254740993.10,\r\n\t\"t\":\"a\\n\u2028\"}", meta: `{"traceparent":"00-1","progressToken":7,"io.modelcontextprotocol/clientInfo":{}}`,
+			want: "{\"name\":\"a\\\"b\",\"arguments\":{ \"n\": 9007199254740993.10,\t\"t\":\"a\\n\u2028\"},\"_meta\":{\"traceparent\":\"00-1\",\"progressToken\":ID}}"},
 	} {
 		res, err := k.Call(deadline(t), client.CallRequest{Server: "raw-params", Tool: `a"b`,
-			Arguments: json.RawMessage(c.args), Meta: json.RawMessage(c.meta)})
+			Arguments: json.RawMessage(c.args), Checked: c.checked, Meta: json.RawMessage(c.meta)})
 		if err != nil {
 			t.Fatal(err)
 		}

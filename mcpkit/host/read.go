@@ -13,6 +13,7 @@ import (
 
 // answer is what the gate reads of a result: raw JSON that shares its storage.
 type answer struct {
+	size       int // of all of it, bytes
 	isError    bool
 	needsInput bool
 	content    []byte
@@ -22,6 +23,7 @@ type answer struct {
 // read finds the parts of a result. Of what is no valid JSON object it finds
 // anything or nothing.
 func read(raw []byte) (a answer) {
+	a.size = len(raw)
 	members(raw, func(name, value []byte) {
 		switch string(name) {
 		case "isError":
@@ -45,14 +47,19 @@ const maxRead = 64 << 10
 
 // preview is the beginning of a result's text for events (text parts joined,
 // other parts named, else the structured content) without hidden characters, and
-// what is dangerous in that text. It may share the result's storage.
+// what is dangerous in that text. It may share the result's storage, where that is
+// little more than the preview: whoever keeps one keeps the other.
 func (a answer) preview(limit int) (text string, flags []string) {
 	text = a.text()
 	if !utf8.ValidString(text) {
 		text = strings.ToValidUTF8(text, "\uFFFD")
 	}
-	if text, flags = review.Read(text); len(text) > limit {
+	text, flags = review.Read(text)
+	switch {
+	case len(text) > limit:
 		text = text[:cut(text, limit)] + "…"
+	case a.size > 2*len(text)+512:
+		text = strings.Clone(text)
 	}
 	return text, flags
 }
