@@ -295,6 +295,22 @@ func TestCountersTellWhatBecameOfEvents(t *testing.T) {
 	}
 }
 
+func TestRecordsWhoseIDsAreNotRememberedAreNoneThatCameAgain(t *testing.T) {
+	opt := options(t.TempDir())
+	x := open(t, opt)
+	for n := range 3 {
+		if _, err := x.Publish(t.Context(), bus.Item{Envelope: bustest.Event("a", "t", n), Route: bus.Journal}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := x.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if r, err := Verify(opt); err != nil || len(r.Findings) > 0 || r.Records != 3 {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
 func TestAFullPendingFolderStopsDeliveryUntilTheBrainTakesSome(t *testing.T) {
 	opt := options(t.TempDir())
 	opt.Hard, opt.MaxLag, opt.Batch = Limit{Files: 20}, 10, 5

@@ -177,7 +177,9 @@ func (r *Report) journal(opt Options, cp checkpoint, files map[nameKey]uint8) (e
 		if before, twice := keys[rec.Key]; twice {
 			r.find(false, "id_again", rec.Name, "records %d and %d have one id: the first was beyond the memory of ids", before, rec.Pos)
 		}
-		keys[rec.Key] = rec.Pos
+		if rec.Key != (journal.Key{}) { // else its id was not to be remembered
+			keys[rec.Key] = rec.Pos
+		}
 		if last, known := seqs[rec.Source]; known && rec.Seq != last+1 {
 			r.find(rec.Seq <= last, "seq", rec.Name, "record %d has seq %d after %d of %q", rec.Pos, rec.Seq, last, rec.Source)
 		}
