@@ -19,6 +19,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/console"
+	"github.com/aurorabot-dev/platform/cmd/platform/internal/control"
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/daemon"
 	"github.com/aurorabot-dev/platform/mcpkit/auth"
 	"github.com/aurorabot-dev/platform/mcpkit/redact"
@@ -72,6 +73,16 @@ func (c *cli) logins(cmd *cobra.Command, src *source, secrets *redact.Redactor) 
 // runningManifests are the files that the running platform's servers come from;
 // none where no platform runs.
 func (c *cli) runningManifests(ctx context.Context) (files []string) {
+	for _, s := range c.runningServers(ctx) {
+		if _, err := os.Stat(s.Manifest); err == nil && !slices.Contains(files, s.Manifest) { // built-in ones are no files
+			files = append(files, s.Manifest)
+		}
+	}
+	return files
+}
+
+// runningServers are the running platform's servers; none where no platform runs.
+func (c *cli) runningServers(ctx context.Context) []control.Server {
 	client, err := c.dial()
 	if err != nil {
 		return nil
@@ -81,12 +92,7 @@ func (c *cli) runningManifests(ctx context.Context) (files []string) {
 	if err != nil {
 		return nil
 	}
-	for _, s := range servers {
-		if _, err := os.Stat(s.Manifest); err == nil && !slices.Contains(files, s.Manifest) { // built-in ones are no files
-			files = append(files, s.Manifest)
-		}
-	}
-	return files
+	return servers
 }
 
 // safely takes secrets out of an error for people.
@@ -315,7 +321,8 @@ func (c *cli) authStatus() *cobra.Command {
 		Use:   "status [SERVER]",
 		Short: "Show what there is to authorize with",
 		Long: `Show for one remote server or for all what there is to authorize with. Nothing is
-asked of any server. The exit code is 3 where somebody must log in.`,
+asked of any server: whether one without a login needs any, only a platform that
+runs can tell (not_needed). The exit code is 3 where somebody must log in.`,
 		Args: args(cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, a []string) error {
 			secrets := redact.New(nil)
@@ -327,6 +334,10 @@ asked of any server. The exit code is 3 where somebody must log in.`,
 			if len(servers) == 0 {
 				servers = logins.Remote()
 			}
+			ready := map[string]bool{}
+			for _, s := range c.runningServers(cmd.Context()) {
+				ready[s.Name] = s.Phase == "ready"
+			}
 			all := []auth.Status{}
 			for _, server := range servers {
 				client, _, err := logins.Client(server)
@@ -337,6 +348,9 @@ asked of any server. The exit code is 3 where somebody must log in.`,
 				status, err := client.Status()
 				if err != nil {
 					return safely(err, secrets)
+				}
+				if status.State == "needs_auth" && ready[status.Server] { // it does without
+					status.State = "not_needed"
 				}
 				all = append(all, status)
 			}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -15,6 +16,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/aurorabot-dev/platform/mcpkit/auth/authtest"
 )
@@ -146,6 +149,33 @@ func TestAPersonLogsInLooksAndLogsOut(t *testing.T) {
 		t.Errorf("logged out, status ends with %d", code)
 	}
 	p.silent(out, errOut, out2, errOut2)
+}
+
+func TestAServerThatIsOpenToAllNeedsNoLogin(t *testing.T) {
+	p := newPerson(t)
+	s := mcp.NewServer(&mcp.Implementation{Name: "open", Version: "1"}, nil)
+	srv := httptest.NewServer(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s }, nil))
+	defer srv.Close()
+	defer srv.CloseClientConnections()
+	p.manifest("im.open", "", srv.URL, "")
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan int, 1)
+	go func() {
+		ended <- execute(ctx, []string{"run", "--data", p.data, "--manifests", p.manifests}, strings.NewReader(""), io.Discard, io.Discard)
+	}()
+	defer func() { stop(); <-ended }()
+	for end := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
+		code, out, errOut := p.terminal(nil, "auth", "status", "im.open")
+		if code == exitDone && strings.Contains(out, "not_needed") {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatalf("it ended with %d:\n%s%s", code, out, errOut)
+		}
+	}
+	if code, out, _ := p.terminal(nil, "auth", "status"); code != exitFindings || !strings.Contains(out, "platform auth login im.guarded") {
+		t.Errorf("with one that is guarded: %d\n%s", code, out)
+	}
 }
 
 func TestOverSSHAPersonPastesWhereTheBrowserEnded(t *testing.T) {
