@@ -62,6 +62,18 @@ func TestWhatCannotAuthorizeIsAFault(t *testing.T) {
 	}
 }
 
+func TestHeadersOfTheProtocolAreNobodyElses(t *testing.T) {
+	for header, fine := range map[string]bool{
+		"X-Api": true, "Accept": true, "Mcp-Tenant": true,
+		"Mcp-Session-Id": false, "mcp-protocol-version": false, "Mcp-Method": false, "MCP-NAME": false, "Mcp-Param-Region": false,
+	} {
+		_, err := Parse("a.yaml", []byte(remote("  headers: {"+header+": x}\n")), env())
+		if (err == nil) != fine || err != nil && !strings.Contains(err.Error(), "sets this header itself") {
+			t.Errorf("%s: %v", header, err)
+		}
+	}
+}
+
 func TestTokenAndSecretOfAuthAreSecrets(t *testing.T) {
 	for _, auth := range []string{
 		"  auth: {token: '${S}'}\n",

@@ -324,6 +324,10 @@ func (m *Manifest) checkEnv(fault report) {
 		if !headerForm.MatchString(name) {
 			fault("mcp.headers."+name, "", "not the name of a header: %q", clip(name))
 		}
+		switch h := strings.ToLower(name); {
+		case h == "mcp-session-id", h == "mcp-protocol-version", h == "mcp-method", h == "mcp-name", strings.HasPrefix(h, "mcp-param-"):
+			fault("mcp.headers."+name, "leave it out", "the platform sets this header itself")
+		}
 		if strings.ContainsFunc(value, func(r rune) bool { return r != '\t' && unicode.IsControl(r) }) {
 			fault("mcp.headers."+name, "", "the value holds control characters")
 		}
