@@ -107,7 +107,7 @@ func TestWhatCannotBeAdmittedIsRefusedWithItsType(t *testing.T) {
 func TestADoorThatIsClosedLetsNobodyInAndWaitsForThoseInside(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := NewDoor()
-		if !d.Enter() || !d.Enter() {
+		if first, second := d.Enter(), d.Enter(); !first || !second {
 			t.Fatal("an open door lets nobody in")
 		}
 		if !d.Close() || d.Close() {
