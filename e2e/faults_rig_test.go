@@ -398,7 +398,10 @@ func (r *rig) degraded(want ...string) {
 func (r *rig) wellAgain() {
 	r.t.Helper()
 	until(r.t, time.Minute, "well again", func() (bool, any) {
-		last := fmt.Sprintf("%s %s; consumer ended %v %s", r.producer.state(), r.producer.errors(), r.consumer.ended(), r.consumer.errors())
+		last := r.producer.state() + " " + r.producer.errors()
+		if r.consumer != nil {
+			last += fmt.Sprintf("; consumer ended %v %s", r.consumer.ended(), r.consumer.errors())
+		}
 		return r.producer.state() == "ok" && !r.producer.ended(), last
 	})
 }
