@@ -1,6 +1,7 @@
 // Package admit is the way into a journal that all buses share: it checks
 // events, gives them their ids and seqs, drops duplicates, and waits until they
-// are durable. It also counts callers in and out, and wakes those who wait.
+// are durable. It also counts callers in and out, wakes those who wait, and keeps
+// what they are told of a bus that does not get on.
 //
 //	d := admit.NewDesk(j, 1<<20, amp.FileName)
 //	drafts, err := d.Check(items)

@@ -121,10 +121,7 @@ type Counters struct {
 }
 
 // State is whether events get through.
-type State struct {
-	Err   error     // why not; nil when all is well
-	Since time.Time // of the last change
-}
+type State = admit.State
 
 // Inbox is an open inbox; it is a [bus.Bus].
 type Inbox struct {
@@ -135,9 +132,7 @@ type Inbox struct {
 	door    *admit.Door
 	rejects *rejects
 
-	mu       sync.Mutex
-	problems []string
-	state    State
+	health   *admit.Health
 	progress admit.Progress // of the projector
 
 	projector *projector
@@ -164,7 +159,7 @@ func Open(opt Options) (_ *Inbox, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening inbox: %w", err)
 	}
-	x := &Inbox{opt: opt, lock: lock, door: admit.NewDoor(), problems: problems, state: State{Since: time.Now()}}
+	x := &Inbox{opt: opt, lock: lock, door: admit.NewDoor(), health: admit.NewHealth(nil, problems...)}
 	opt.Journal.Report = x.problem
 	j, err := journal.Open(opt.Journal)
 	if err != nil {
@@ -241,37 +236,14 @@ func (x *Inbox) backlog() int64 {
 }
 
 // explain adds why nothing moves to the error of a call that gave up waiting.
-func (x *Inbox) explain(err error) error {
-	switch s := x.State(); {
-	case err == nil:
-		return nil
-	case errors.Is(err, journal.ErrClosed):
-		return fmt.Errorf("%w: %w", ErrClosed, err)
-	case s.Err != nil && !errors.Is(err, journal.ErrDegraded):
-		return fmt.Errorf("%w: inbox is degraded: %w", err, s.Err)
-	}
-	return err
-}
+func (x *Inbox) explain(err error) error { return x.State().Explain(err, "inbox", ErrClosed) }
 
 // State is whether events are made durable and visible. While it is not so,
 // publishers wait, and it resumes by itself.
-func (x *Inbox) State() State {
-	if s := x.journal.State(); s.Err != nil {
-		return State{fmt.Errorf("journal: %w", s.Err), s.Since}
-	}
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return x.state
-}
+func (x *Inbox) State() State { return x.health.State(x.journal) }
 
 func (x *Inbox) setState(err error) {
-	x.mu.Lock()
-	was := x.state.Err
-	if (was == nil) != (err == nil) {
-		x.state.Since = time.Now()
-	}
-	x.state.Err = err
-	x.mu.Unlock()
+	was := x.health.Set(err)
 	switch {
 	case was == nil && err != nil:
 		x.opt.Logger.Error("inbox degraded", "cause", err)
@@ -282,21 +254,11 @@ func (x *Inbox) setState(err error) {
 
 // Problems lists what was found wrong with the folders and the journal, and put
 // right where that was possible. It is for people.
-func (x *Inbox) Problems() []string {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return append([]string(nil), x.problems...)
-}
-
-const maxProblems = 100
+func (x *Inbox) Problems() []string { return x.health.Problems() }
 
 func (x *Inbox) problem(text string) {
 	x.opt.Logger.Warn("inbox", "problem", text)
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if len(x.problems) < maxProblems {
-		x.problems = append(x.problems, text)
-	}
+	x.health.Note(text)
 }
 
 // Counters counts what became of events.

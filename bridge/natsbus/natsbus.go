@@ -39,7 +39,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 	"unicode/utf8"
 
 	"github.com/aurorabot-dev/platform/amp"
@@ -65,10 +64,7 @@ type Counters struct {
 }
 
 // State is whether events get through.
-type State struct {
-	Err   error     // why not; nil when all is well
-	Since time.Time // of the last change
-}
+type State = admit.State
 
 // Bus is an open bus over JetStream; it is a [bus.Bus].
 type Bus struct {
@@ -78,9 +74,7 @@ type Bus struct {
 	door    *admit.Door
 	link    *link
 
-	mu       sync.Mutex
-	problems []string
-	state    State
+	health   *admit.Health
 	progress admit.Progress // of the forwarder
 
 	forwarder *forwarder
@@ -104,7 +98,7 @@ func Open(ctx context.Context, opt Options) (_ *Bus, err error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &Bus{opt: opt, journal: j, state: State{errConnecting, time.Now()},
+	b := &Bus{opt: opt, journal: j, health: admit.NewHealth(errConnecting),
 		desk: admit.NewDesk(j, opt.MaxMessage, recordName), door: admit.NewDoor()}
 	defer func() {
 		if err != nil {
@@ -223,38 +217,14 @@ func (b *Bus) backlog() int64 {
 }
 
 // explain adds why nothing moves to the error of a call that gave up waiting.
-func (b *Bus) explain(err error) error {
-	if err == nil {
-		return nil
-	}
-	switch s := b.State(); {
-	case errors.Is(err, journal.ErrClosed):
-		return fmt.Errorf("%w: %w", ErrClosed, err)
-	case s.Err != nil && !errors.Is(err, journal.ErrDegraded):
-		return fmt.Errorf("%w: nats bus is degraded: %w", err, s.Err)
-	}
-	return err
-}
+func (b *Bus) explain(err error) error { return b.State().Explain(err, "nats bus", ErrClosed) }
 
 // State is whether events are made durable and reach the stream. While only
 // NATS is away, Publish goes on until MaxLag records wait. It resumes by itself.
-func (b *Bus) State() State {
-	if s := b.journal.State(); s.Err != nil {
-		return State{fmt.Errorf("journal: %w", s.Err), s.Since}
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.state
-}
+func (b *Bus) State() State { return b.health.State(b.journal) }
 
 func (b *Bus) setState(err error) {
-	b.mu.Lock()
-	was := b.state.Err
-	if (was == nil) != (err == nil) {
-		b.state.Since = time.Now()
-	}
-	b.state.Err = err
-	b.mu.Unlock()
+	was := b.health.Set(err)
 	switch {
 	case (was == nil || was == errConnecting) && err != nil:
 		b.opt.Logger.Error("nats bus degraded", "cause", err, "backlog", b.backlog())
@@ -265,21 +235,11 @@ func (b *Bus) setState(err error) {
 
 // Problems lists what was found wrong with the journal, the checkpoint and the
 // stream, and put right where that was possible. It is for people.
-func (b *Bus) Problems() []string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return append([]string(nil), b.problems...)
-}
-
-const maxProblems = 100
+func (b *Bus) Problems() []string { return b.health.Problems() }
 
 func (b *Bus) problem(text string) {
 	b.opt.Logger.Warn("nats bus", "problem", text)
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if len(b.problems) < maxProblems {
-		b.problems = append(b.problems, text)
-	}
+	b.health.Note(text)
 }
 
 // Counters counts what became of events.
