@@ -1,7 +1,6 @@
 package inbox
 
 import (
-	"bufio"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -12,11 +11,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -26,21 +23,12 @@ import (
 	"github.com/aurorabot-dev/platform/amp"
 	"github.com/aurorabot-dev/platform/bridge/bus"
 	"github.com/aurorabot-dev/platform/bridge/bustest"
+	"github.com/aurorabot-dev/platform/bridge/bustest/crashtest"
 	"github.com/aurorabot-dev/platform/bridge/inbox/queue"
 )
 
-// The crash tests run this test binary again as a publisher that is killed or
-// exits at a step. It appends to a log what it tries and what was acknowledged.
-const childEnv = "INBOX_TEST_CHILD"
-
 func TestMain(m *testing.M) {
-	if spec := os.Getenv(childEnv); spec != "" {
-		if err := publisher(spec); err != nil {
-			fmt.Fprintln(os.Stderr, "publisher:", err)
-			os.Exit(1)
-		}
-		os.Exit(0)
-	}
+	crashtest.RunIfAsked(publisher)
 	goleak.VerifyTestMain(m)
 }
 
@@ -60,8 +48,6 @@ type childSpec struct {
 
 const mark = "/a-mark-in-the-trace"
 
-const crashed = 7 // exit code of a child that ended itself at a step
-
 func publisher(spec string) error {
 	var s childSpec
 	if err := json.Unmarshal([]byte(spec), &s); err != nil {
@@ -77,7 +63,7 @@ func publisher(spec string) error {
 	if s.CrashAt != "" {
 		opt.Fault = func(step string) error {
 			if step == s.CrashAt && steps.Add(1) == int64(s.Nth) {
-				os.Exit(crashed)
+				os.Exit(crashtest.Crashed)
 			}
 			return nil
 		}
@@ -112,57 +98,17 @@ func publisher(spec string) error {
 	return errors.Join(append(errs, x.Close())...)
 }
 
-// produce publishes events that carry a checksum. After each second one it
-// publishes an earlier one again, as an app does that missed an acknowledgement.
+// produce publishes the events of one app, which carry a checksum.
 func produce(x *Inbox, log *os.File, s childSpec, p int) error {
 	name := func(i int) string { return fmt.Sprintf("r%d-p%d-%06d", s.Round, p, i) }
-	for i := 0; s.Each == 0 || i < s.Each; i++ {
-		id := name(i)
-		line := func(what string) error {
-			_, err := fmt.Fprintf(log, "%s %s\n", what, id)
-			return err
-		}
-		if err := line("try"); err != nil {
-			return err
-		}
-		ids := []string{id}
-		if i%2 == 1 {
-			ids = append(ids, name(i/2), id)
-		}
-		for _, id := range ids {
-			text := strings.Repeat(id, 20)
-			sum := sha256.Sum256([]byte(text))
-			e := bustest.Event(fmt.Sprint("app", p), "test.event", map[string]any{"text": text, "sum": hex.EncodeToString(sum[:])})
-			e.Header.MessageID = id
-			if _, err := x.Publish(context.Background(), bus.Item{Envelope: e}); err != nil {
-				return err
-			}
-		}
-		if err := line("ack"); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func startChild(t testing.TB, s childSpec) (*exec.Cmd, *bufio.Scanner) {
-	t.Helper()
-	spec, err := json.Marshal(s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), childEnv+"="+string(spec))
-	cmd.Stderr = os.Stderr
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	return cmd, bufio.NewScanner(out)
+	return crashtest.Produce(log, s.Each, name, func(id string, _ int) error {
+		text := strings.Repeat(id, 20)
+		sum := sha256.Sum256([]byte(text))
+		e := bustest.Event(fmt.Sprint("app", p), "test.event", map[string]any{"text": text, "sum": hex.EncodeToString(sum[:])})
+		e.Header.MessageID = id
+		_, err := x.Publish(context.Background(), bus.Item{Envelope: e})
+		return err
+	})
 }
 
 // checker is a Brain that takes files away, in part by deleting them, and holds
@@ -210,51 +156,9 @@ func (c *checker) take(n int) {
 	}
 }
 
-// verdict counts what is wrong: acknowledged and lost, taken twice, never tried, out of order.
-func (c *checker) verdict(log string) (lost, twice, unknown, order, acked int) {
-	raw, err := os.ReadFile(log)
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	tried := map[string]bool{}
-	for line := range strings.Lines(string(raw)) {
-		what, id, _ := strings.Cut(strings.TrimSpace(line), " ")
-		switch what {
-		case "try":
-			tried[id] = true
-		case "ack":
-			acked++
-			if c.taken[id] == 0 {
-				lost++
-			}
-		}
-	}
-	for id, n := range c.taken {
-		if n > 1 {
-			twice++
-		}
-		if !tried[id] {
-			unknown++
-		}
-	}
-	return lost, twice, unknown, c.order, acked
-}
-
-func (c *checker) mustBeClean(log string) (acked int) {
+func (c *checker) verdict(log string) crashtest.Verdict {
 	c.t.Helper()
-	lost, twice, unknown, order, acked := c.verdict(log)
-	if lost+twice+unknown+order > 0 {
-		c.t.Fatalf("%d acknowledged: %d lost, %d twice, %d never tried, %d out of order", acked, lost, twice, unknown, order)
-	}
-	return acked
-}
-
-// long scales a number of rounds by the environment, for nightly runs.
-func long(n int) int {
-	if f, err := strconv.Atoi(os.Getenv("AURORA_LONG")); err == nil && f > 0 {
-		return n * f
-	}
-	return n
+	return crashtest.Judge(c.t, log, c.taken, c.order)
 }
 
 // steps are all places where the disk is touched, with how often each comes up
@@ -278,7 +182,7 @@ func TestACrashAtAnyStepLosesNothingAndRepeatsNothing(t *testing.T) {
 	for step, counts := range steps {
 		t.Run(strings.ReplaceAll(step, " ", "-"), func(t *testing.T) {
 			t.Parallel()
-			if long(1) == 1 {
+			if crashtest.Long(1) == 1 {
 				counts = counts[len(counts)-1:]
 			}
 			for _, nth := range counts {
@@ -290,17 +194,17 @@ func TestACrashAtAnyStepLosesNothingAndRepeatsNothing(t *testing.T) {
 				} {
 					s.NoSyncFS = round == 1
 					s.Dir, s.Log, s.Round, s.Producers, s.Each = dir, log, round, 8, 8
-					cmd, out := startChild(t, s)
+					cmd, out := crashtest.Start(t, s)
 					for out.Scan() {
 					}
 					var exit *exec.ExitError
-					if err := cmd.Wait(); s.CrashAt == "" && err != nil || s.CrashAt != "" && (!errors.As(err, &exit) || exit.ExitCode() != crashed) {
+					if err := cmd.Wait(); s.CrashAt == "" && err != nil || s.CrashAt != "" && (!errors.As(err, &exit) || exit.ExitCode() != crashtest.Crashed) {
 						t.Fatalf("round %d at %s %d: %v", round, step, nth, err)
 					}
 					check.take(rand.IntN(12)) // of what is visible after the crash
 				}
 				check.take(-1)
-				if acked := check.mustBeClean(log); acked < 64 {
+				if acked := check.verdict(log).MustBeClean(t); acked < 64 {
 					t.Errorf("only %d events acknowledged", acked)
 				}
 			}
@@ -314,7 +218,7 @@ func killRounds(t *testing.T, rounds int, s childSpec) (*checker, string) {
 	check := newChecker(t, opt)
 	for round := range rounds {
 		s.Dir, s.Log, s.Round, s.Producers = dir, log, round, 4
-		cmd, out := startChild(t, s)
+		cmd, out := crashtest.Start(t, s)
 		if !out.Scan() {
 			t.Fatalf("round %d: the child did not open the inbox: %v", round, cmd.Wait())
 		}
@@ -339,13 +243,13 @@ func killRounds(t *testing.T, rounds int, s childSpec) (*checker, string) {
 }
 
 func TestKillingThePublisherAtRandomMomentsLosesNothingAndRepeatsNothing(t *testing.T) {
-	check, log := killRounds(t, long(12), childSpec{})
-	t.Logf("%d events acknowledged", check.mustBeClean(log))
+	check, log := killRounds(t, crashtest.Long(12), childSpec{})
+	t.Logf("%d events acknowledged", check.verdict(log).MustBeClean(t))
 }
 
 func TestTheCheckerCatchesAnInboxThatForgetsIDs(t *testing.T) {
 	check, log := killRounds(t, 3, childSpec{NoIDs: true})
-	if _, twice, _, _, _ := check.verdict(log); twice == 0 {
+	if check.verdict(log).Twice == 0 {
 		t.Error("a publisher that sends everything twice to an inbox without memory went unnoticed")
 	}
 }

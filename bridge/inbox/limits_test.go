@@ -2,7 +2,6 @@ package inbox
 
 import (
 	"bufio"
-	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -17,6 +16,7 @@ import (
 	"github.com/aurorabot-dev/platform/amp"
 	"github.com/aurorabot-dev/platform/bridge/bus"
 	"github.com/aurorabot-dev/platform/bridge/bustest"
+	"github.com/aurorabot-dev/platform/bridge/bustest/crashtest"
 	"github.com/aurorabot-dev/platform/bridge/inbox/queue"
 )
 
@@ -182,12 +182,9 @@ func TestPublishingListsNoFolder(t *testing.T) {
 	}
 	dir := t.TempDir()
 	trace := filepath.Join(dir, "trace")
-	spec, err := json.Marshal(childSpec{Dir: dir, Log: filepath.Join(dir, "log"), Producers: 8, Each: 300, Mark: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	spec := childSpec{Dir: dir, Log: filepath.Join(dir, "log"), Producers: 8, Each: 300, Mark: true}
 	cmd := exec.Command(strace, "-f", "-y", "-o", trace, "-e", "trace=getdents64,renameat2,unlink,unlinkat", os.Args[0])
-	cmd.Env = append(os.Environ(), childEnv+"="+string(spec))
+	cmd.Env = append(os.Environ(), crashtest.Env(t, spec))
 	if out, err := cmd.CombinedOutput(); err != nil {
 		if strings.Contains(string(out), "ptrace") || strings.Contains(string(out), "PTRACE") {
 			t.Skipf("tracing is not allowed here: %s", out)

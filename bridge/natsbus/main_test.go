@@ -1,7 +1,6 @@
 package natsbus
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,30 +9,20 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 	"go.uber.org/goleak"
+
+	"github.com/aurorabot-dev/platform/bridge/bustest/crashtest"
 )
 
-// The crash tests run this test binary again as a publisher that is killed or
-// exits at a step. It appends to a log what it tries and what was acknowledged.
-const childEnv = "NATSBUS_TEST_CHILD"
-
 func TestMain(m *testing.M) {
-	if spec := os.Getenv(childEnv); spec != "" {
-		if err := publisher(spec); err != nil {
-			fmt.Fprintln(os.Stderr, "publisher:", err)
-			os.Exit(1)
-		}
-		os.Exit(0)
-	}
+	crashtest.RunIfAsked(publisher)
 	// A server that is stopped in the middle of a batch leaves the goroutines of
 	// the store it gathered the batch in.
 	const store = "github.com/nats-io/nats-server/v2/server"
@@ -55,10 +44,7 @@ type childSpec struct {
 	NoIDs     bool   // a negative control: forgets ids at once
 }
 
-const (
-	crashed = 7 // exit code of a child that ended itself at a step
-	window  = 100 * time.Millisecond
-)
+const window = 100 * time.Millisecond
 
 func publisher(spec string) error {
 	var s childSpec
@@ -71,7 +57,7 @@ func publisher(spec string) error {
 	var steps atomic.Int64
 	opt.Fault = func(step string) error {
 		if step == s.CrashAt && steps.Add(1) == int64(s.Nth) {
-			os.Exit(crashed)
+			os.Exit(crashtest.Crashed)
 		}
 		return nil
 	}
@@ -96,59 +82,19 @@ func publisher(spec string) error {
 	return errors.Join(append(errs, b.Close())...)
 }
 
-// produce publishes events; after each second one an earlier one again, as an
-// app does that missed an acknowledgement.
+// produce publishes the events of one app.
 func produce(b *Bus, log *os.File, s childSpec, p int) error {
 	name := func(i int) string { return fmt.Sprintf("r%d-p%d-%06d", s.Round, p, i) }
-	for i := 0; s.Each == 0 || i < s.Each; i++ {
-		if _, err := fmt.Fprintf(log, "try %s\n", name(i)); err != nil {
-			return err
-		}
-		ids := []string{name(i)}
-		if i%2 == 1 {
-			ids = append(ids, name(i/2), name(i))
-		}
-		for _, id := range ids {
-			if _, err := b.Publish(context.Background(), event(fmt.Sprint("app", p), id, i)); err != nil {
-				return err
-			}
-		}
-		if _, err := fmt.Fprintf(log, "ack %s\n", name(i)); err != nil {
-			return err
-		}
-	}
-	return nil
+	return crashtest.Produce(log, s.Each, name, func(id string, i int) error {
+		_, err := b.Publish(context.Background(), event(fmt.Sprint("app", p), id, i))
+		return err
+	})
 }
 
-func startChild(t testing.TB, s childSpec) (*exec.Cmd, *bufio.Scanner) {
+// verdict holds what the stream has against what the publishers said.
+func verdict(t testing.TB, js jetstream.JetStream, log string) crashtest.Verdict {
 	t.Helper()
-	spec, err := json.Marshal(s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), childEnv+"="+string(spec))
-	cmd.Stderr = os.Stderr
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	return cmd, bufio.NewScanner(out)
-}
-
-// verdict holds what the stream has against what the publishers said:
-// acknowledged and lost, stored twice, never tried, out of order.
-func verdict(t testing.TB, js jetstream.JetStream, logPath string) (lost, twice, unknown, order, acked int) {
-	t.Helper()
-	raw, err := os.ReadFile(logPath)
-	if err != nil {
-		t.Fatal(err)
-	}
-	count, lastSeq := map[string]int{}, map[string]uint64{}
+	count, lastSeq, order := map[string]int{}, map[string]uint64{}, 0
 	for _, e := range envelopes(t, stored(t, js, "AURORA", "aurora"), "aurora") {
 		app := e.Header.Source.App
 		if e.Header.Seq <= lastSeq[app] {
@@ -157,45 +103,7 @@ func verdict(t testing.TB, js jetstream.JetStream, logPath string) (lost, twice,
 		lastSeq[app] = max(lastSeq[app], e.Header.Seq)
 		count[e.Header.MessageID]++
 	}
-	tried := map[string]bool{}
-	for line := range strings.Lines(string(raw)) {
-		what, id, _ := strings.Cut(strings.TrimSpace(line), " ")
-		switch what {
-		case "try":
-			tried[id] = true
-		case "ack":
-			acked++
-			if count[id] == 0 {
-				lost++
-			}
-		}
-	}
-	for id, n := range count {
-		if n > 1 {
-			twice++
-		}
-		if !tried[id] {
-			unknown++
-		}
-	}
-	return lost, twice, unknown, order, acked
-}
-
-func mustBeClean(t testing.TB, js jetstream.JetStream, log string) (acked int) {
-	t.Helper()
-	lost, twice, unknown, order, acked := verdict(t, js, log)
-	if lost+twice+unknown+order > 0 {
-		t.Fatalf("%d acknowledged: %d lost, %d twice, %d never tried, %d out of order", acked, lost, twice, unknown, order)
-	}
-	return acked
-}
-
-// long scales a number of rounds by the environment, for nightly runs.
-func long(n int) int {
-	if f, err := strconv.Atoi(os.Getenv("AURORA_LONG")); err == nil && f > 0 {
-		return n * f
-	}
-	return n
+	return crashtest.Judge(t, log, count, order)
 }
 
 func TestACrashAtAnyStepLosesNothingAndRepeatsNothing(t *testing.T) {
@@ -207,15 +115,15 @@ func TestACrashAtAnyStepLosesNothingAndRepeatsNothing(t *testing.T) {
 				log := filepath.Join(dir, "log")
 				for round, s := range []childSpec{{CrashAt: step, Nth: nth}, {CrashAt: step, Nth: nth}, {}} { // the last one runs through
 					s.URL, s.Dir, s.Log, s.Round, s.Producers, s.Each = server.url(), dir, log, round, 4, 25
-					cmd, out := startChild(t, s)
+					cmd, out := crashtest.Start(t, s)
 					for out.Scan() {
 					}
 					var exit *exec.ExitError
-					if err := cmd.Wait(); s.CrashAt == "" && err != nil || s.CrashAt != "" && (!errors.As(err, &exit) || exit.ExitCode() != crashed) {
+					if err := cmd.Wait(); s.CrashAt == "" && err != nil || s.CrashAt != "" && (!errors.As(err, &exit) || exit.ExitCode() != crashtest.Crashed) {
 						t.Fatalf("round %d at %s %d: %v", round, step, nth, err)
 					}
 				}
-				if acked := mustBeClean(t, server.admin(), log); acked < 100 {
+				if acked := verdict(t, server.admin(), log).MustBeClean(t); acked < 100 {
 					t.Errorf("only %d events acknowledged", acked)
 				}
 				server.stop()
@@ -232,7 +140,7 @@ func killRounds(t *testing.T, rounds int, s childSpec) (*broker, string) {
 	s.URL, s.Dir, s.Log, s.Producers = server.url(), dir, log, 4
 	for round := range rounds {
 		s.Round = round
-		cmd, out := startChild(t, s)
+		cmd, out := crashtest.Start(t, s)
 		if !out.Scan() {
 			t.Fatalf("round %d: the child did not open the bus: %v", round, cmd.Wait())
 		}
@@ -249,7 +157,7 @@ func killRounds(t *testing.T, rounds int, s childSpec) (*broker, string) {
 		}
 	}
 	s.Round, s.Each = rounds, 1 // completes what is left
-	cmd, out := startChild(t, s)
+	cmd, out := crashtest.Start(t, s)
 	for out.Scan() {
 	}
 	if err := cmd.Wait(); err != nil {
@@ -259,13 +167,13 @@ func killRounds(t *testing.T, rounds int, s childSpec) (*broker, string) {
 }
 
 func TestKillingThePublisherAtRandomMomentsLosesNothingAndRepeatsNothing(t *testing.T) {
-	server, log := killRounds(t, long(12), childSpec{})
-	t.Logf("%d events acknowledged", mustBeClean(t, server.admin(), log))
+	server, log := killRounds(t, crashtest.Long(12), childSpec{})
+	t.Logf("%d events acknowledged", verdict(t, server.admin(), log).MustBeClean(t))
 }
 
 func TestTheCheckerCatchesABusThatForgetsIDs(t *testing.T) {
 	server, log := killRounds(t, 3, childSpec{NoIDs: true})
-	if _, twice, _, _, _ := verdict(t, server.admin(), log); twice == 0 {
+	if verdict(t, server.admin(), log).Twice == 0 {
 		t.Error("a bus that sent everything twice went unnoticed")
 	}
 }
