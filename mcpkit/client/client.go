@@ -13,8 +13,8 @@
 //
 // # Layers
 //
-// A [Wire] carries whole messages; the one for pipes is built in. A [Session]
-// speaks the protocol over a wire. The go-sdk negotiates and answers what the
+// A [Wire] carries whole messages; the one for pipes is built in, package httpwire
+// has the one for HTTP. A [Session] speaks the protocol over a wire. The go-sdk negotiates and answers what the
 // server may ask of the client; everything else (lists, calls, resources,
 // prompts, liveness) goes past its decoding, so that results reach the caller
 // byte for byte and cheaply. A [Manager] knows the sessions by server.

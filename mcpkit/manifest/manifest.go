@@ -21,7 +21,8 @@
 // fields of [Manifest] and [MCP]; [Schema] has them for editors.
 //
 // The package starts no process and reads no environment: variables come from
-// Options.Lookup. Watching for changes is in the package watch below it.
+// Options.Lookup. Below it, package watch notices changes, and package hostfile
+// writes manifests for the servers of other hosts.
 package manifest
 
 import (

@@ -24,6 +24,7 @@
 //	POST /v1/completions                               CompletionRequest, answers an MCP CompleteResult
 //	POST /v1/servers/{name}/log-level                  LogLevelRequest
 //	GET  /v1/events?since=POS&type=T&all=true          Server-Sent Events
+//	GET  /v1/gateway?server=S                          becomes a pipe of MCP, see [Backend]
 //	GET  /v1/approvals?state=pending                   each an approval.Approval
 //	GET  /v1/approvals/{id}                            approval.Approval
 //	POST /v1/approvals/{id}/{approve|deny|revoke}      Answer, answers approval.Approval

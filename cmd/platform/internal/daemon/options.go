@@ -1,5 +1,13 @@
 // Package daemon makes a running platform of its parts: options, wiring in one
 // function, reload and shutdown.
+//
+//	o := daemon.Defaults()
+//	err := o.ReadConfig(daemon.DefaultConfig, false) // platform.yaml, if it is there
+//	err = daemon.Run(ctx, o, log, daemon.Hooks{})    // until ctx ends
+//
+// It also makes those of the parts that verbs need without a platform: the check
+// of what is configured, and logins. What the parts do is in their packages; how
+// any of it is shown to people, in the verbs.
 package daemon
 
 import (
