@@ -81,22 +81,36 @@ func (r *request) far() *host.Far {
 // input puts what a server wants to know in the middle of a call to the client of
 // a session.
 func (r *request) input(ctx context.Context, in signal.Input) (host.Replies, error) {
+	if err := r.answers(in); err != nil {
+		return nil, err
+	}
 	replies := host.Replies{}
 	for _, q := range in.Questions {
-		method := methodElicit
-		if q.Kind == host.SamplingQuestion {
-			method = methodSampling
-		}
-		if !can(r.caps, method, q.Raw) {
-			return nil, fault.New(fault.InputRequired, "%s asks for input (%s), which this client does not offer", in.Subject, method)
-		}
-		answer, fail := r.c.ask(ctx, r.out, method, q.Raw)
+		answer, fail := r.c.ask(ctx, r.out, methodOf(q), q.Raw)
 		if fail != nil {
 			return nil, fail
 		}
 		replies[q.ID] = reply(q, answer)
 	}
 	return replies, nil
+}
+
+// answers says why the client cannot be asked.
+func (r *request) answers(in signal.Input) error {
+	for _, q := range in.Questions {
+		if method := methodOf(q); !can(r.caps, method, q.Raw) {
+			return fault.New(fault.InputRequired, "%s asks for input (%s), which this client does not offer", in.Subject, method)
+		}
+	}
+	return nil
+}
+
+// methodOf is the request by which a question is asked.
+func methodOf(q signal.Question) string {
+	if q.Kind == host.SamplingQuestion {
+		return methodSampling
+	}
+	return methodElicit
 }
 
 var inputRequired = []byte(`"input_required"`)

@@ -22,6 +22,7 @@ type parked struct {
 	answer chan host.Replies // capacity 1
 	ended  chan ended        // capacity 1
 	open   signal.Input      // what the client was asked last
+	view   *View
 }
 
 type ended struct {
@@ -45,9 +46,12 @@ func (r *request) parks(server string) bool {
 // park makes a call that may ask.
 func (r *request) park(ctx context.Context, tool *catalog.Tool, c *host.Call) ([]byte, *Error) {
 	g := r.c.g
-	p := &parked{asked: make(chan signal.Input), answer: make(chan host.Replies, 1), ended: make(chan ended, 1)}
+	p := &parked{view: r.c.view, asked: make(chan signal.Input), answer: make(chan host.Replies, 1), ended: make(chan ended, 1)}
 	p.ctx, p.cancel = context.WithTimeout(context.WithoutCancel(ctx), answerTime)
 	c.Input = func(ctx context.Context, in signal.Input) (host.Replies, error) {
+		if err := r.answers(in); err != nil {
+			return nil, err
+		}
 		select {
 		case p.asked <- in:
 		case <-ctx.Done():
@@ -93,11 +97,7 @@ func (r *request) follow(ctx context.Context, tool *catalog.Tool, c *host.Call, 
 			if i > 0 {
 				b = append(b, ',')
 			}
-			method := methodElicit
-			if q.Kind == host.SamplingQuestion {
-				method = methodSampling
-			}
-			b = append(append(append(b, quote(q.ID)...), `:{"method":"`+method+`","params":`...), q.Raw...)
+			b = append(append(append(b, quote(q.ID)...), `:{"method":"`+methodOf(q)+`","params":`...), q.Raw...)
 			b = append(b, '}')
 		}
 		b = append(append(b, `},"requestState":`...), r.c.g.seal.seal(r.c.view, r.about(), state{Parked: id})...)
@@ -157,16 +157,20 @@ func (g *Gateway) end(p *parked) {
 	g.work.Done()
 }
 
-// keep lets the client find a call again; false: too many wait.
+// keep lets the client find a call again; false: too many wait, of all clients or
+// of this one.
 func (g *Gateway) keep(id string, p *parked) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	mine := 0
 	for old, q := range g.parked {
 		if q.ctx.Err() != nil { // nobody has come in time
 			delete(g.parked, old)
+		} else if q.view == p.view {
+			mine++
 		}
 	}
-	if len(g.parked) >= g.o.Limits.Parked {
+	if len(g.parked) >= g.o.Limits.Parked || mine >= max(1, g.o.Limits.Parked*3/4) { // so that one does not take what there is from all
 		return false
 	}
 	g.parked[id] = p
