@@ -19,6 +19,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/aurorabot-dev/platform/cmd/platform/internal/control"
 	"github.com/aurorabot-dev/platform/mcpkit/auth/authtest"
 )
 
@@ -158,10 +159,12 @@ func TestAServerThatIsOpenToAllNeedsNoLogin(t *testing.T) {
 	defer srv.Close()
 	defer srv.CloseClientConnections()
 	p.manifest("im.open", "", srv.URL, "")
+	t.Chdir(filepath.Dir(p.manifests))
+	manifests := filepath.Base(p.manifests)
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan int, 1)
 	go func() {
-		ended <- execute(ctx, []string{"run", "--data", p.data, "--manifests", p.manifests}, strings.NewReader(""), io.Discard, io.Discard)
+		ended <- execute(ctx, []string{"run", "--data", p.data, "--manifests", manifests}, strings.NewReader(""), io.Discard, io.Discard)
 	}()
 	defer func() { stop(); <-ended }()
 	for end := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
@@ -173,8 +176,18 @@ func TestAServerThatIsOpenToAllNeedsNoLogin(t *testing.T) {
 			t.Fatalf("it ended with %d:\n%s%s", code, out, errOut)
 		}
 	}
-	if code, out, _ := p.terminal(nil, "auth", "status"); code != exitFindings || !strings.Contains(out, "platform auth login im.guarded") {
-		t.Errorf("with one that is guarded: %d\n%s", code, out)
+	var out bytes.Buffer // with the data folder alone, from wherever
+	if code := execute(t.Context(), []string{"auth", "status", "--data", p.data}, strings.NewReader(""), &out, io.Discard); code != exitFindings || !strings.Contains(out.String(), "platform auth login im.guarded") {
+		t.Errorf("with one that is guarded: %d\n%s", code, &out)
+	}
+	client, err := control.Dial(p.data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	servers, err := client.Servers(t.Context())
+	if err != nil || len(servers) != 2 || !filepath.IsAbs(servers[0].Manifest) {
+		t.Errorf("others do not find the manifest: %+v, %v", servers, err)
 	}
 }
 

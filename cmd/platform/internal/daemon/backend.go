@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/control"
@@ -75,7 +76,7 @@ func (p *Platform) Servers() []control.Server {
 			Tools: s.Session.Tools, URL: s.Endpoint, Command: s.Command, Dir: s.Dir, Log: s.LogPath,
 		}
 		if m := manifests[s.Name]; m != nil {
-			v.Alias, v.Title, v.Manifest = m.Alias, m.Name, m.Path
+			v.Alias, v.Title, v.Manifest = m.Alias, m.Name, wherever(m.Path)
 		}
 		if s.Phase == serverkit.Ready {
 			v.StartMS = s.Since.Sub(now.Add(-s.Uptime)).Milliseconds()
@@ -304,4 +305,15 @@ func readOn(path string, offset int64, emit func(lines []string) error) (int64, 
 		}
 		offset += int64(len(l))
 	}
+}
+
+// wherever is the path of a file for those who are in another folder than the
+// platform; what is built in is no file and stays as it is called.
+func wherever(path string) string {
+	if abs, err := filepath.Abs(path); err == nil {
+		if _, err := os.Stat(abs); err == nil {
+			return abs
+		}
+	}
+	return path
 }
