@@ -1,16 +1,23 @@
 package daemon
 
 import (
+	"bytes"
 	"context"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/aurorabot-dev/platform/bridge/bus"
+	"github.com/aurorabot-dev/platform/bridge/bustest"
+	"github.com/aurorabot-dev/platform/bridge/inbox"
+	"github.com/aurorabot-dev/platform/bridge/journal"
 )
 
 func TestOneLineOfConfigurationSendsEventsToJetStream(t *testing.T) {
@@ -67,5 +74,30 @@ func TestOneLineOfConfigurationSendsEventsToJetStream(t *testing.T) {
 			t.Fatalf("no event came: %v", err)
 		case <-time.After(50 * time.Millisecond):
 		}
+	}
+}
+
+func TestWhatIsNotDeliveredAtTheEndIsAWarningAndNoFailure(t *testing.T) {
+	dir := t.TempDir()
+	x, err := inbox.Open(inbox.Options{
+		Dir: filepath.Join(dir, "inbox"), Journal: journal.Options{Dir: filepath.Join(dir, "journal")}, Hard: inbox.Limit{Files: 1},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := range 3 {
+		if _, err := x.Publish(t.Context(), bus.Item{Envelope: bustest.Event("app", "test.event", n)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var log bytes.Buffer
+	p := &Platform{bus: x, log: slog.New(slog.NewTextHandler(&log, nil))}
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := p.closeBus(over); err != nil {
+		t.Error(err)
+	}
+	if said := log.String(); !strings.Contains(said, "level=WARN") || !strings.Contains(said, "the next start delivers the rest") {
+		t.Errorf("the log says %q", said)
 	}
 }
