@@ -48,7 +48,7 @@ import (
 // they disturbed, as long as patience lasts.
 const (
 	producers = 64
-	window    = 8 // events of one producer on their way at once where visibility counts
+	window    = 16 // events of one producer on their way at once where visibility counts
 	busRounds = 9
 )
 

@@ -51,7 +51,7 @@ type Options struct {
 	Dir     string          // the folder of folders; made when missing
 	Journal journal.Options // Logger, Retry and Fault are set from these options where empty
 
-	Batch         int           // files made visible together; 256
+	Batch         int           // files made visible together; 512
 	MaxLag        int           // records that may wait for their files before Publish blocks; 32,768
 	MaxLagBytes   int64         // and the size of their files; 256 MiB
 	MaxDefer      time.Duration // how long files may be put off in a burst, so that acknowledgements are fast; 1 s, negative for never
@@ -70,7 +70,7 @@ type Options struct {
 }
 
 func (o *Options) defaults() {
-	set(&o.Batch, 256)
+	set(&o.Batch, 512)
 	set(&o.MaxLag, 32_768)
 	set(&o.MaxLagBytes, 256<<20)
 	set(&o.MaxDefer, time.Second)

@@ -277,7 +277,7 @@ func (p *projector) startSync(ctx context.Context, b *batch) {
 }
 
 // giveWay leaves the disk to a burst of publishers, whose acknowledgements come
-// several times faster then: as long as it goes on, is longer than a few batches,
+// several times faster then: as long as it goes on, is longer than two batches,
 // and fits well into MaxLag; once, and not longer than MaxDefer.
 func (p *projector) giveWay(ctx context.Context) {
 	const tick = 5 * time.Millisecond
@@ -285,7 +285,7 @@ func (p *projector) giveWay(ctx context.Context) {
 	if backlog <= int64(p.x.opt.Batch) {
 		p.deferred = 0
 	}
-	for last := uint64(0); backlog > 4*int64(p.x.opt.Batch) && backlog < int64(p.x.opt.MaxLag)*15/16 && p.deferred < p.x.opt.MaxDefer; backlog = p.x.backlog() {
+	for last := uint64(0); backlog > 2*int64(p.x.opt.Batch) && backlog < int64(p.x.opt.MaxLag)*15/16 && p.deferred < p.x.opt.MaxDefer; backlog = p.x.backlog() {
 		end, _ := p.x.journal.End()
 		if end == last {
 			return
