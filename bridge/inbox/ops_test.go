@@ -543,7 +543,7 @@ func TestVerifyExplainsEachDifference(t *testing.T) {
 	raw[strings.Index(string(raw), names[5])+100] ^= 1
 	write(segments[0], string(raw))
 	r := verify(t, opt)
-	if want := []string{"changed", "foreign", "lost_record", "older", "seq", "stray", "twice"}; r.OK() || !slices.Equal(words(r), want) {
+	if want := []string{"changed", "foreign", "lost_record", "older", "seq", "stray", "twice", "unrecorded"}; r.OK() || !slices.Equal(words(r), want) {
 		t.Errorf("found %v, want %v\n%+v", words(r), want, r.Findings)
 	}
 	x = open(t, opt)

@@ -24,6 +24,8 @@ type Finding struct {
 	What  string `json:"what"`  // a stable word, such as changed or lost_record
 	Name  string `json:"name,omitempty"`
 	Text  string `json:"text"` // the explanation
+	// Repaired says that it was put right; it is no fault any more.
+	Repaired bool `json:"repaired,omitempty"`
 }
 
 // Report is what Verify found.
@@ -36,6 +38,9 @@ type Report struct {
 	Projected uint64    `json:"projected"`
 	Findings  []Finding `json:"findings"` // at most 1,000
 	Faults    int64     `json:"faults"`
+	Repaired  int64     `json:"repaired,omitempty"`
+
+	repair bool
 }
 
 // OK reports whether there is no fault.
@@ -44,11 +49,18 @@ func (r *Report) OK() bool { return r.Faults == 0 }
 const maxFindings = 1000
 
 func (r *Report) find(fault bool, what, name, format string, args ...any) {
-	if fault {
+	r.add(Finding{Fault: fault, What: what, Name: name, Text: fmt.Sprintf(format, args...)})
+}
+
+func (r *Report) add(f Finding) {
+	if f.Fault {
 		r.Faults++
 	}
+	if f.Repaired {
+		r.Repaired++
+	}
 	if len(r.Findings) < maxFindings {
-		r.Findings = append(r.Findings, Finding{fault, what, name, fmt.Sprintf(format, args...)})
+		r.Findings = append(r.Findings, f)
 	}
 }
 
@@ -61,10 +73,12 @@ func keyOfName(name string) nameKey {
 }
 
 // Verify compares the journal, its checkpoint and the files of an inbox with
-// each other, and explains each difference. It changes nothing; what a running
+// each other, and explains each difference. It changes nothing, see [Repair]; what a running
 // platform or Brain moves meanwhile may show up as a finding, not as a fault.
-func Verify(opt Options) (*Report, error) {
-	r := &Report{Findings: []Finding{}}
+func Verify(opt Options) (*Report, error) { return compare(opt, false) }
+
+func compare(opt Options, repair bool) (*Report, error) {
+	r := &Report{Findings: []Finding{}, repair: repair}
 	cp, turn, err := readCheckpoint(opt.Journal.Dir)
 	if err != nil {
 		return nil, err
@@ -83,12 +97,16 @@ func Verify(opt Options) (*Report, error) {
 		return nil, err
 	}
 	for _, d := range damage {
-		kept := ""
-		if i := slices.Index(torn, d.TornName()); i >= 0 {
-			kept = "; the bytes are kept in " + torn[i]
-			torn = slices.Delete(torn, i, i+1)
+		r.find(true, "lost_record", d.Segment, "%s%s", d, r.kept(opt.Journal.Dir, &d, &torn))
+	}
+	if err := journal.CheckSummaries(opt.Journal.Dir, func(name string, again bool) {
+		if again {
+			r.find(true, "summary", name, "this summary of ids is not valid; the next start makes it anew from its segment")
+		} else {
+			r.find(true, "summary", name, "this summary of ids is not valid, and its segment was dropped: the next start puts it aside and forgets these ids")
 		}
-		r.find(true, "lost_record", d.Segment, "%s%s", d, kept)
+	}); err != nil {
+		return nil, err
 	}
 	switch {
 	case turn == 0 && end > 0:
@@ -97,9 +115,30 @@ func Verify(opt Options) (*Report, error) {
 		r.find(true, "journal_short", "", "files were made up to record %d, but the journal ends at %d: parts of it are gone", cp.Projected, end)
 	}
 	for _, name := range torn {
-		r.find(false, "torn", name, "a crash left this behind the end of a segment; it was cut and kept for inspection")
+		r.find(false, "torn", name, "this was found damaged, or behind the end of a segment after a crash; it was cut and kept for inspection")
 	}
 	return r, nil
+}
+
+// kept says where the damaged bytes are kept, which it takes from torn, and keeps
+// them first if it is to repair.
+func (r *Report) kept(dir string, d *journal.Damage, torn *[]string) string {
+	at := slices.Index(*torn, d.TornName())
+	if at >= 0 {
+		*torn = slices.Delete(*torn, at, at+1)
+	}
+	if r.repair {
+		if err := d.Keep(dir); err != nil {
+			return fmt.Sprintf("; they could not be copied aside: %v", err)
+		}
+	}
+	if at >= 0 || d.Kept != "" {
+		return "; the bytes are kept in " + d.TornName()
+	}
+	if d.Bytes == 0 {
+		return ""
+	}
+	return "; the bytes are only in the segment, which goes with its age: --repair copies them aside"
 }
 
 var eventFolders = []string{queue.Pending, queue.Processing, queue.Done, queue.Failed}
@@ -161,7 +200,8 @@ func (r *Report) journal(opt Options, cp checkpoint, files map[nameKey]uint8) (e
 	}
 	defer reader.Close()
 	keys, seqs := map[journal.Key]uint64{}, map[string]uint64{}
-	var oldest time.Time
+	var oldest, last time.Time
+	var gaps []gap
 	for {
 		rec, err := reader.Next()
 		if errors.Is(err, io.EOF) {
@@ -172,21 +212,23 @@ func (r *Report) journal(opt Options, cp checkpoint, files map[nameKey]uint8) (e
 		}
 		if r.Records++; oldest.IsZero() {
 			oldest = rec.Time
+		} else if rec.Pos > end+1 && len(gaps) < maxFindings {
+			gaps = append(gaps, gap{last, rec.Time})
 		}
-		end = rec.Pos
+		end, last = rec.Pos, rec.Time
 		if before, twice := keys[rec.Key]; twice {
 			r.find(false, "id_again", rec.Name, "records %d and %d have one id: the first was beyond the memory of ids", before, rec.Pos)
 		}
 		if rec.Key != (journal.Key{}) { // else its id was not to be remembered
 			keys[rec.Key] = rec.Pos
 		}
-		if last, known := seqs[rec.Source]; known && rec.Seq != last+1 {
-			r.find(rec.Seq <= last, "seq", rec.Name, "record %d has seq %d after %d of %q", rec.Pos, rec.Seq, last, rec.Source)
+		if before, known := seqs[rec.Source]; known && rec.Seq != before+1 {
+			r.find(rec.Seq <= before, "seq", rec.Name, "record %d has seq %d after %d of %q", rec.Pos, rec.Seq, before, rec.Source)
 		}
 		seqs[rec.Source] = rec.Seq
 		r.record(opt.Dir, cp, &rec, files)
 	}
-	r.foreign(opt.Dir, files, oldest)
+	r.foreign(opt.Dir, files, oldest, gaps)
 	return end, reader.Damage, nil
 }
 
@@ -201,9 +243,10 @@ func (r *Report) record(dir string, cp checkpoint, rec *journal.Record, files ma
 		switch {
 		case errors.Is(err, fs.ErrNotExist): // moved since
 		case err != nil:
-			r.find(true, "unreadable", rec.Name, "%v", err)
+			r.broken("unreadable", dir, eventFolders[folder], rec, err.Error())
 		case !bytes.Equal(body, rec.Body):
-			r.find(true, "changed", rec.Name, "the file in %s differs from record %d: it was changed after it was made", eventFolders[folder], rec.Pos)
+			r.broken("changed", dir, eventFolders[folder], rec,
+				fmt.Sprintf("the file in %s differs from record %d: it was changed after it was made", eventFolders[folder], rec.Pos))
 		}
 	}
 	if rec.Kind != journal.Deliver {
@@ -222,8 +265,30 @@ func (r *Report) record(dir string, cp checkpoint, rec *journal.Record, files ma
 	}
 }
 
+// broken reports a file that is not what its record says, and mends it if it is to repair.
+func (r *Report) broken(what, dir, folder string, rec *journal.Record, text string) {
+	f := Finding{Fault: true, What: what, Name: rec.Name, Text: text}
+	if r.repair {
+		switch kept, err := mend(dir, folder, rec); {
+		case errors.Is(err, fs.ErrNotExist):
+			f.Text += "; it was moved meanwhile and is left alone"
+		case kept == "":
+			f.Text += "; it could not be repaired: " + err.Error()
+		case err != nil:
+			f.Text += fmt.Sprintf("; it was repaired, which a power cut may undo: %v; what was there is kept in %s", err, kept)
+		default:
+			f.Fault, f.Repaired = false, true
+			f.Text += "; it was repaired, what was there is kept in " + kept
+		}
+	}
+	r.add(f)
+}
+
+// gap is the time between two records of which those between are lost.
+type gap struct{ after, before time.Time }
+
 // foreign explains the files no record is of.
-func (r *Report) foreign(dir string, files map[nameKey]uint8, oldest time.Time) {
+func (r *Report) foreign(dir string, files map[nameKey]uint8, oldest time.Time, gaps []gap) {
 	if len(files) == 0 {
 		return
 	}
@@ -238,6 +303,8 @@ func (r *Report) foreign(dir string, files map[nameKey]uint8, oldest time.Time) 
 			case err != nil: // moved since
 			case oldest.IsZero() || info.ModTime().Before(oldest):
 				r.find(false, "older", name, "in %s, and older than the journal, of which old segments are dropped", folder)
+			case slices.ContainsFunc(gaps, func(g gap) bool { return info.ModTime().After(g.after) && info.ModTime().Before(g.before) }):
+				r.find(false, "unrecorded", name, "in %s, of a time of which records are lost: it is what is left of one of them", folder)
 			default:
 				r.find(true, "foreign", name, "in %s, but no record of the journal is of it: the platform did not make it", folder)
 			}

@@ -172,6 +172,27 @@ func (s *summary) write(dir string) (err error) {
 	return durable.SyncDir(dir)
 }
 
+var errSummary = errors.New("is not a valid summary")
+
+// CheckSummaries calls damaged with the name of each summary in dir that is not
+// valid, and whether its segment is there, of which the next start makes it anew.
+func CheckSummaries(dir string, damaged func(name string, again bool)) error {
+	ids, err := list(dir, ".ids")
+	if err != nil {
+		return err
+	}
+	for _, first := range ids {
+		_, err := readSummary(dir, first, func(Key, uint64, uint16, time.Time) {})
+		if errors.Is(err, errSummary) {
+			_, err := os.Stat(segmentPath(dir, first))
+			damaged(filepath.Base(idsPath(dir, first)), err == nil)
+		} else if err != nil && !errors.Is(err, os.ErrNotExist) { // dropped in between
+			return err
+		}
+	}
+	return nil
+}
+
 // readSummary reads a summary whole; fn is called for each id once the file is
 // known to be valid.
 func readSummary(dir string, first uint64, fn func(k Key, pos uint64, owner uint16, t time.Time)) (*summary, error) {
@@ -179,7 +200,7 @@ func readSummary(dir string, first uint64, fn func(k Key, pos uint64, owner uint
 	if err != nil {
 		return nil, err
 	}
-	le, bad := binary.LittleEndian, fmt.Errorf("%s is not valid", idsPath(dir, first))
+	le, bad := binary.LittleEndian, fmt.Errorf("%s %w", idsPath(dir, first), errSummary)
 	const head = 8 + 4*8
 	if len(b) < head+4 || string(b[:8]) != idsMagic || crc32.Checksum(b[:len(b)-4], castagnoli) != le.Uint32(b[len(b)-4:]) {
 		return nil, bad

@@ -73,6 +73,9 @@ func (j *Journal) loadFull(first, limit uint64, hasLog bool) error {
 			j.last = r.Time
 		})
 	}
+	if errors.Is(err, errSummary) {
+		return j.forget(first, limit)
+	}
 	if err != nil {
 		return err
 	}
@@ -84,6 +87,21 @@ func (j *Journal) loadFull(first, limit uint64, hasLog bool) error {
 		j.debts.note(s.last, debt{info.Size(), int64(s.last + 1 - first)}) // at most; which were delivered comes later
 	}
 	return nil
+}
+
+// forget puts a summary aside that is not valid and whose segment was dropped: a
+// journal that does not start would be worse than ids that are not remembered.
+func (j *Journal) forget(first, limit uint64) error {
+	path := idsPath(j.opt.Dir, first)
+	info, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	j.next = max(j.next, limit, first+1)
+	if err := j.report([]Damage{{Segment: filepath.Base(path), Bytes: info.Size(), From: first, To: max(limit, first+1) - 1}}); err != nil {
+		return err
+	}
+	return os.Remove(path)
 }
 
 // summarise reads a full segment and writes its summary, with the seqs of all
@@ -151,7 +169,7 @@ func (j *Journal) loadLast(first uint64) error {
 
 func (j *Journal) report(damage []Damage) error {
 	for i := range damage {
-		if err := keepAside(j.opt.Dir, &damage[i]); err != nil {
+		if err := damage[i].Keep(j.opt.Dir); err != nil {
 			return fmt.Errorf("keeping damaged bytes aside: %w", err)
 		}
 		j.opt.Logger.Warn("journal: damage", "what", damage[i].String(), "kept", filepath.Base(damage[i].Kept))

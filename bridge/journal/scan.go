@@ -1,17 +1,21 @@
 package journal
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
+
+	"github.com/aurorabot-dev/platform/mcpkit/durable"
 )
 
 // Damage is a part of a segment that holds no valid record where there should be one.
 type Damage struct {
-	Segment string // file name
+	Segment string // file name, of a summary where that is damaged and its segment was dropped
 	Offset  int64
 	Bytes   int64
 	Torn    bool   // at the end of the log, as a crash leaves it: nothing acknowledged is lost
@@ -21,6 +25,9 @@ type Damage struct {
 }
 
 func (d Damage) String() string {
+	if strings.HasSuffix(d.Segment, ".ids") {
+		return fmt.Sprintf("%s is not valid, the ids of records %d to %d are forgotten: such events would be taken for new ones", d.Segment, d.From, d.To)
+	}
 	if d.Torn {
 		return fmt.Sprintf("%s: torn end of %d bytes at %d", d.Segment, d.Bytes, d.Offset)
 	}
@@ -178,18 +185,15 @@ func (d Damage) TornName() string {
 
 // keepAside keeps what a reader met, once.
 func (j *Journal) keepAside(d *Damage) {
-	path := filepath.Join(j.opt.Dir, d.TornName())
-	if _, err := os.Stat(path); err == nil {
-		d.Kept = path
-		return
-	}
-	if err := keepAside(j.opt.Dir, d); err != nil {
+	if err := d.Keep(j.opt.Dir); err != nil {
 		j.opt.Logger.Warn("journal: keeping damaged bytes aside", "what", d.String(), "error", err)
 	}
 }
 
-// keepAside copies damaged bytes to a .torn file beside the segment.
-func keepAside(dir string, d *Damage) error {
+// Keep copies the damaged bytes to a file beside the segment in dir, unless one
+// holds them already, and sets Kept to its path. It may run while another
+// process writes the journal.
+func (d *Damage) Keep(dir string) error {
 	if d.Bytes == 0 {
 		return nil
 	}
@@ -198,11 +202,62 @@ func keepAside(dir string, d *Damage) error {
 		return err
 	}
 	defer src.Close()
-	d.Kept = filepath.Join(dir, d.TornName())
-	dst, err := os.OpenFile(d.Kept, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	path := filepath.Join(dir, d.TornName())
+	same, err := holds(path, io.NewSectionReader(src, d.Offset, d.Bytes))
 	if err != nil {
 		return err
 	}
-	_, err = io.Copy(dst, io.NewSectionReader(src, d.Offset, d.Bytes))
-	return errors.Join(err, dst.Sync(), dst.Close())
+	if !same {
+		err = copyTo(path, io.NewSectionReader(src, d.Offset, d.Bytes))
+	}
+	if err == nil {
+		d.Kept = path
+	}
+	return err
+}
+
+// copyTo makes a file that is there whole or not at all.
+func copyTo(path string, r io.Reader) (err error) {
+	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".tmp-*")
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(f, r)
+	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		os.Remove(f.Name())
+		return err
+	}
+	return durable.SyncDir(filepath.Dir(path))
+}
+
+// holds reports whether the file at path is there and holds what r gives.
+func holds(path string, r io.Reader) (bool, error) {
+	f, err := os.Open(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	defer f.Close()
+	want, have := make([]byte, 64<<10), make([]byte, 64<<10)
+	for {
+		n, err := io.ReadFull(r, want)
+		if err != nil && err != io.EOF && err != io.ErrUnexpectedEOF {
+			return false, err
+		}
+		m, ferr := io.ReadFull(f, have)
+		if ferr != nil && ferr != io.EOF && ferr != io.ErrUnexpectedEOF {
+			return false, ferr
+		}
+		if !bytes.Equal(want[:n], have[:m]) {
+			return false, nil
+		}
+		if err != nil { // the end of both
+			return true, nil
+		}
+	}
 }

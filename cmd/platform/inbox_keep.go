@@ -12,19 +12,29 @@ import (
 )
 
 func (c *cli) inboxVerify() *cobra.Command {
-	return c.jsonFlag(&cobra.Command{
+	var repair bool
+	cmd := c.jsonFlag(&cobra.Command{
 		Use:   "verify",
 		Short: "Compare journal and files, and explain each difference",
 		Long: `Compare the journal, its checkpoint and the files with each other, and explain each
-difference. Nothing is changed. The exit code is 3 when there is a fault; what a
-Brain may do, such as deleting a file, is explained and no fault.`,
+difference. The exit code is 3 when there is a fault; what a Brain may do, such as
+deleting a file, is explained and no fault.
+
+Nothing is changed without --repair. With it, damaged parts of the journal are copied
+beside it, as a start of the platform does with what it meets, and a file that differs
+from its record is put right; what was there is kept in rejected/. Records that are
+lost stay a fault until their segment goes by its age. Both may run beside a platform.`,
 		Args: args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o, err := c.inboxOptions()
 			if err != nil {
 				return err
 			}
-			r, err := inbox.Verify(o)
+			compare := inbox.Verify
+			if repair {
+				compare = inbox.Repair
+			}
+			r, err := compare(o)
 			if err != nil {
 				return err
 			}
@@ -39,6 +49,8 @@ Brain may do, such as deleting a file, is explained and no fault.`,
 			return err
 		},
 	})
+	cmd.Flags().BoolVar(&repair, "repair", false, "keep damaged parts of the journal, put broken files right")
+	return cmd
 }
 
 func (c *cli) showReport(r *inbox.Report) {
@@ -46,8 +58,11 @@ func (c *cli) showReport(r *inbox.Report) {
 	c.out.Printf("%d files, %d taken by the Brain, %d not visible yet\n", r.Files, r.Taken, r.Backlog)
 	for _, f := range r.Findings {
 		mark, style := "note", console.Dim
-		if f.Fault {
+		switch {
+		case f.Fault:
 			mark, style = "fault", console.Red
+		case f.Repaired:
+			mark, style = "fixed", console.Green
 		}
 		text := f.Text
 		if f.Name != "" {
