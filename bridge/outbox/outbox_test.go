@@ -31,6 +31,7 @@ func TestARequestIsReadStrictly(t *testing.T) {
 		`{"name":"s.t","timeout":5}`:                 `line 1: unknown member "timeout"; did you mean "timeout_ms"?`,
 		"{\n \"name\":\"s.t\",\n \"argments\":{}}":   `line 3: unknown member "argments"; did you mean "arguments"?`,
 		`{"Name":"s.t"}`:                             `did you mean "name"?`,
+		`{"name":"s.t","approved_by":"Ada"}`:         `unknown member "approved_by"`, // by whoever can write a file
 		`{"name":"s.t","urgent":true}`:               "the members are approval, arguments, baggage, id,",
 		"{\"name\":\"s.t\",\n\"name\":\"s.u\"}":      `line 2: a second "name"`,
 		`{"name":"s.t","wait":"yes"}`:                `"wait" is not true or false`,

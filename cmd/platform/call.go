@@ -15,7 +15,6 @@ import (
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/console"
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/control"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
-	"github.com/aurorabot-dev/platform/mcpkit/policy/approval"
 )
 
 // maxArguments bounds what call reads from standard input, in bytes.
@@ -33,7 +32,7 @@ func (c *cli) callCommand() *cobra.Command {
 standard input; without them {} is sent.
 
 Whoever types a call approves it by that: where the policy asks a person, the
-question is answered in your name for this one call, and the record says so. With
+answer is yes in your name for this one call, and the record says so. With
 --ask or --wait it is left to somebody else. What the policy denies stays denied.
 
 Where the tool's server wants to know something first, and may ask, you are asked on a
@@ -73,10 +72,10 @@ is 1 when the call or the tool failed.`,
 			if err != nil {
 				return err
 			}
-			res, err := c.callAndAnswer(cmd.Context(), client, req)
-			if id := question(err); id != "" && !ask && !wait {
-				res, err = c.answerAndCall(cmd, client, req, id)
+			if !ask && !wait {
+				req.ApprovedBy = actor()
 			}
+			res, err := c.callAndAnswer(cmd.Context(), client, req)
 			if err != nil {
 				return err
 			}
@@ -112,16 +111,6 @@ func question(err error) string {
 		return ""
 	}
 	return data.ID
-}
-
-// answerAndCall approves a call for the person who typed it, for this once, and
-// makes it.
-func (c *cli) answerAndCall(cmd *cobra.Command, client *control.Client, req control.CallRequest, id string) (*control.CallResponse, error) {
-	if _, err := client.Approve(cmd.Context(), id, control.Answer{Scope: approval.Once, Actor: actor()}); err != nil {
-		return nil, err
-	}
-	req.Approval = id
-	return c.callAndAnswer(cmd.Context(), client, req)
 }
 
 // showNotes says on standard error what the result itself does not show.

@@ -118,6 +118,16 @@ func TestTranscriptsOfCalls(t *testing.T) {
 				t.Error("an approval for one call allowed two")
 			}
 		}},
+		{"approved-by-caller", func(t *testing.T, h *host.Host, _ *policy.Gate) {
+			call := host.Call{Name: "other.echo", Arguments: json.RawMessage(`{"message":"I may"}`), ApprovedBy: "Ada", Entrance: "cli"}
+			if _, err := h.Call(t.Context(), call); err != nil {
+				t.Error(err)
+			}
+			call.Name = "other.kept" // which the policy denies
+			if _, err := h.Call(t.Context(), call); err == nil {
+				t.Error("the caller's word overruled the policy")
+			}
+		}},
 		{"same-key-twice", func(t *testing.T, h *host.Host, _ *policy.Gate) {
 			call := host.Call{Name: "mine.echo", Arguments: json.RawMessage(`{"message":"once"}`), IdempotencyKey: "order-1"}
 			first, err := h.Call(t.Context(), call)

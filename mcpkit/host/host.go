@@ -97,6 +97,10 @@ type Call struct {
 	IdempotencyKey string
 	// Approval is the handle of an earlier question about the same call.
 	Approval string
+	// ApprovedBy, if set, is who approves the call by making it, where the policy asks
+	// a person. Only an entrance whose every caller may answer such questions may pass
+	// it on.
+	ApprovedBy string
 	// Far, if set, is the client that is handed what the server asks, unless Input
 	// answers it.
 	Far *Far

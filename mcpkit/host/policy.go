@@ -38,7 +38,7 @@ func (l *line) permit(g Gate, args json.RawMessage) (run, error) {
 	}
 	r := policy.Request{
 		CallID: l.id, Tool: l.tool, Arguments: args, Entrance: l.call.Entrance, Provenance: l.call.Provenance,
-		IdempotencyKey: l.call.IdempotencyKey, Approval: l.call.Approval, Wait: l.call.Wait,
+		IdempotencyKey: l.call.IdempotencyKey, Approval: l.call.Approval, ApprovedBy: l.call.ApprovedBy, Wait: l.call.Wait,
 	}
 	v, err := g.Decide(l.ctx, r)
 	l.step.Risk = rules.RiskWord(v.Risk)

@@ -91,12 +91,21 @@ func (g *Gate) Decide(ctx context.Context, r Request) (Verdict, error) {
 	return g.ask(ctx, r, v, hash)
 }
 
-// ask finds the answer to the question of a call, or lays it open.
+// ask finds the answer to the question of a call, or lays it open, unless who calls
+// gives the answer.
 func (g *Gate) ask(ctx context.Context, r Request, v Verdict, hash string) (Verdict, error) {
-	a, granted, err := g.Approvals.Ask(ctx, approval.Question{
+	q := approval.Question{
 		Call: g.bind(r, v, hash), Arguments: objectOf(r), Reason: v.Reason,
 		Risk: rules.RiskWord(v.Risk), Entrance: r.Entrance, CallID: r.CallID,
-	})
+	}
+	var a approval.Approval
+	var granted bool
+	var err error
+	if r.ApprovedBy != "" {
+		a, granted, err = g.Approvals.Grant(ctx, q, r.ApprovedBy)
+	} else {
+		a, granted, err = g.Approvals.Ask(ctx, q)
+	}
 	if err != nil {
 		return v.deny("nobody can be asked: " + err.Error()), fault.From(err)
 	}

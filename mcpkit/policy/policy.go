@@ -48,6 +48,10 @@ type Request struct {
 	IdempotencyKey string
 	// Approval, if set, is the handle of an earlier question about the same call.
 	Approval string
+	// ApprovedBy, if set, is who approves the call by making it, for this once:
+	// nobody else is asked. It is the caller's part to let nobody say so who could not
+	// answer the question.
+	ApprovedBy string
 	// Wait says what Await does while nobody has answered: wait, or return a
 	// fault with the handle at once.
 	Wait bool

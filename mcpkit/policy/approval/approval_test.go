@@ -94,6 +94,48 @@ func TestAnApprovalIsForOneCallAndNoOther(t *testing.T) {
 	}
 }
 
+func TestWhoMayApproveCallsOnceUnlessAnAnswerStands(t *testing.T) {
+	d := open(t, Options{MaxPending: 1})
+	others := ask(t, d, send)
+	grant := func() (Approval, bool) {
+		t.Helper()
+		a, granted, err := d.Grant(t.Context(), question(send), "ada")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return a, granted
+	}
+	a, granted := grant()
+	if kept, err := d.Show(t.Context(), a.ID); !granted || err != nil || kept.State != Used || kept.Scope != Once || kept.Actor != "ada" || kept.Decided.IsZero() || a.ID == others.ID {
+		t.Fatalf("granted %v: %+v, %v", granted, kept, err)
+	}
+	if _, err := d.Use(t.Context(), a.ID, send); !errors.Is(err, ErrDecided) {
+		t.Errorf("it can be used once more: %v", err)
+	}
+	if still, err := d.Show(t.Context(), others.ID); err != nil || still.State != Pending {
+		t.Errorf("the question of others is %s, %v", still.State, err)
+	}
+	approve(t, d, others.ID, Once)
+	if a, granted := grant(); !granted || a.ID != others.ID || a.State != Used || a.Actor != "anna" {
+		t.Errorf("an answer that waits to be used: granted %v, %+v", granted, a)
+	}
+	denied := ask(t, d, send)
+	if _, err := d.Deny(t.Context(), denied.ID, "bob", "no"); err != nil {
+		t.Fatal(err)
+	}
+	if a, granted := grant(); granted || a.ID != denied.ID || a.State != Denied {
+		t.Errorf("what was denied: granted %v, %+v", granted, a)
+	}
+	if _, err := d.Revoke(t.Context(), denied.ID, "bob"); err != nil {
+		t.Fatal(err)
+	}
+	standing := ask(t, d, send)
+	approve(t, d, standing.ID, Always)
+	if a, granted := grant(); !granted || a.ID != standing.ID || a.State != Approved {
+		t.Errorf("what stands: granted %v, %+v", granted, a)
+	}
+}
+
 func TestOnceIsOnceHoweverManyTry(t *testing.T) {
 	d := open(t, Options{})
 	a := ask(t, d, send)

@@ -110,11 +110,10 @@ func (t *tx) take(a *Approval) (bool, error) {
 	return true, t.update(a)
 }
 
+// insert lays a question open, if there is room.
 func (t *tx) insert(q Question, d *Desk) (Approval, error) {
 	d.mu.Lock()
 	most := d.pending
-	d.asked++
-	sweep := d.asked%sweepAll == 1
 	d.mu.Unlock()
 	var open int
 	if err := t.QueryRow("SELECT count(*) FROM approvals WHERE state = ?", Pending).Scan(&open); err != nil {
@@ -123,6 +122,15 @@ func (t *tx) insert(q Question, d *Desk) (Approval, error) {
 	if open >= most {
 		return Approval{}, fault.New(fault.Busy, "%d approvals are waiting for an answer already", open).Retry()
 	}
+	return t.add(q, d)
+}
+
+// add writes a question, and forgets the oldest of those that are closed.
+func (t *tx) add(q Question, d *Desk) (Approval, error) {
+	d.mu.Lock()
+	d.asked++
+	sweep := d.asked%sweepAll == 1
+	d.mu.Unlock()
 	if sweep {
 		if _, err := t.Exec(`DELETE FROM approvals WHERE state NOT IN (?, ?) AND expires <= ? AND id NOT IN
 			(SELECT id FROM approvals WHERE state NOT IN (?, ?) ORDER BY id DESC LIMIT ?)`,

@@ -117,7 +117,9 @@ type CallRequest struct {
 	Provenance []string `json:"provenance,omitempty"`
 	Approval   string   `json:"approval,omitempty"` // handle of an earlier question about the same call
 	Wait       bool     `json:"wait,omitempty"`     // wait until a person has answered, if one is asked
-	Async      bool     `json:"async,omitempty"`    // answer at once with a CallState; the end is at GET /v1/calls/{id}
+	// ApprovedBy is the person who makes the call and approves it by that, if one is asked.
+	ApprovedBy string `json:"approved_by,omitempty"`
+	Async      bool   `json:"async,omitempty"` // answer at once with a CallState; the end is at GET /v1/calls/{id}
 
 	Trace    signal.Trace                 `json:"-"` // of the request's headers
 	Progress func(params json.RawMessage) `json:"-"` // gets the latest params of notifications/progress

@@ -42,7 +42,7 @@ var (
 
 const (
 	maxTimeout = 24 * time.Hour
-	maxName    = 1024 // bytes of a tool's name, in any form
+	maxName    = 1024 // bytes of a tool's name, in any form, and of a person's
 )
 
 // check says what is wrong with a request for a call, and completes it.
@@ -58,6 +58,10 @@ func (r *CallRequest) check() error {
 		return bad("entrance has 1 to 32 of a-z 0-9 _ - and begins with a letter")
 	case r.TimeoutMS < 0 || r.TimeoutMS > maxTimeout.Milliseconds():
 		return bad("timeout_ms is from 0 to %d", maxTimeout.Milliseconds())
+	case len(r.ApprovedBy) > maxName:
+		return bad("approved_by has at most %d bytes", maxName)
+	case r.ApprovedBy != "" && (r.Wait || r.Approval != ""):
+		return bad("approved_by is the answer: there is no other to wait for or to use")
 	}
 	if r.ID == "" {
 		r.ID = ulid.Make().String()

@@ -86,7 +86,9 @@ func TestRequestsForACallThatCannotBeReadAreRefused(t *testing.T) {
 		`{"name":"echo","timeout_ms":86400001}`, `{"name":"echo","timeout_ms":9223372036854775808}`, `{"name":"echo","timeout_ms":"1"}`,
 		`{"name":"echo","id":"a/b"}`, `{"name":"echo","id":".."}`, `{"name":"echo","id":" "}`, `{"name":"echo","id":"a\nb"}`, `{"name":"echo","id":"ä"}`,
 		`{"name":"echo","id":"` + strings.Repeat("x", 129) + `"}`, `{"name":"echo","entrance":"A"}`, `{"name":"echo","entrance":"a b"}`,
-		`{"name":"echo","entrance":"` + strings.Repeat("x", 33) + `"}`, `{"name":"echo","async":"yes"}`, "\x00\xff", strings.Repeat("[", 20_000),
+		`{"name":"echo","entrance":"` + strings.Repeat("x", 33) + `"}`, `{"name":"echo","async":"yes"}`,
+		`{"name":"echo","approved_by":"Ada","wait":true}`, `{"name":"echo","approved_by":"Ada","approval":"A"}`,
+		`{"name":"echo","approved_by":"` + strings.Repeat("x", 1025) + `"}`, "\x00\xff", strings.Repeat("[", 20_000),
 	} {
 		s.refused(400, InvalidRequest, "POST", "/v1/calls", body)
 	}

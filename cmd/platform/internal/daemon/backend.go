@@ -193,7 +193,7 @@ func (p *Platform) Call(ctx context.Context, r control.CallRequest) (*control.Ca
 	res, err := p.host.Call(ctx, host.Call{
 		ID: r.ID, Name: r.Name, Arguments: r.Arguments, Entrance: r.Entrance, Trace: r.Trace, Progress: r.Progress,
 		Timeout:    time.Duration(r.TimeoutMS) * time.Millisecond,
-		Provenance: r.Provenance, IdempotencyKey: r.IdempotencyKey, Approval: r.Approval, Wait: r.Wait,
+		Provenance: r.Provenance, IdempotencyKey: r.IdempotencyKey, Approval: r.Approval, ApprovedBy: r.ApprovedBy, Wait: r.Wait,
 	})
 	if err != nil {
 		return nil, err

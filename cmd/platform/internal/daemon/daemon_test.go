@@ -724,6 +724,28 @@ func TestAnUnknownServersToolWaitsForApprovalAlsoOverARestart(t *testing.T) {
 	}
 }
 
+func TestACallOfWhoMayApproveItLeavesNothingButItsEndInTheInbox(t *testing.T) {
+	r := launch(t, map[string]string{"s.yaml": fake("s", "echo", "")})
+	r.end()
+	r.policy = ""
+	r.start()
+	r.phase("s", "ready")
+	a := r.api()
+	var res control.CallResponse
+	a.ask(200, "POST", "/v1/calls", `{"name":"s.echo","arguments":{"message":"typed"},"approved_by":"Ada"}`, &res)
+	r.has("s", "tool.completed", 1)
+	for _, e := range r.events("s") {
+		if e.Payload.Type == "permission.requested" || e.Payload.Type == "tool.failed" {
+			t.Errorf("left is %s: %s", e.Payload.Type, e.Payload.Data)
+		}
+	}
+	used, err := r.Approvals(t.Context())
+	if err != nil || len(used) != 1 || used[0].State != approval.Used || used[0].Actor != "Ada" || used[0].CallID != res.CallID {
+		t.Errorf("kept is %+v, %v", used, err)
+	}
+	a.ask(403, "POST", "/v1/calls", `{"name":"s.echo","arguments":{"message":"typed"}}`, nil)
+}
+
 func TestAToolOfAStoppedServerSaysSoAndIsNotUnknown(t *testing.T) {
 	r := launch(t, map[string]string{"s.yaml": fake("s", "echo", ""), "t.yaml": fake("t", "echo", "")})
 	r.phase("s", "ready")
