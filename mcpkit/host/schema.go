@@ -52,7 +52,7 @@ func (s *schemas) checkArguments(tool *catalog.Tool, raw json.RawMessage) (json.
 	}
 	schema := s.of(tool).input
 	if schema != nil && schema.Accepts(raw) {
-		return raw, nil
+		return raw, certain(raw)
 	}
 	value, err := jsoncheck.Decode(raw)
 	switch {
@@ -60,13 +60,23 @@ func (s *schemas) checkArguments(tool *catalog.Tool, raw json.RawMessage) (json.
 		return nil, fault.New(fault.InvalidArguments, "the arguments must be one JSON object")
 	case !utf8.Valid(raw): // which JSON readers let pass, and strict servers die of
 		return nil, fault.New(fault.InvalidArguments, "the arguments are not valid UTF-8")
-	case schema == nil:
-		return raw, nil
+	}
+	if err := certain(raw); err != nil || schema == nil {
+		return raw, err
 	}
 	if problems := check(schema, value, len(raw)); problems != "" {
 		return nil, fault.New(fault.InvalidArguments, "the arguments of %s do not fit its schema: %s", tool.Name, problems)
 	}
 	return raw, nil
+}
+
+// certain refuses arguments that mean one thing to who checks or approves them, and
+// perhaps another to the server.
+func certain(raw json.RawMessage) error {
+	if at, found := jsoncheck.Twice(raw); found {
+		return fault.New(fault.InvalidArguments, "the arguments have %.200q twice, and it is not certain which one counts: send it once", at)
+	}
+	return nil
 }
 
 // checkResult checks structured content against the tool's output schema, where

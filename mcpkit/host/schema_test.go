@@ -35,6 +35,9 @@ func TestArgumentsAreCheckedByTheirSchemasOwnDraft(t *testing.T) {
 		},
 		"text that is no UTF-8": {`{"type":"object"}`, `{"a":"ü"}`, "{\"a\":\"\xff\"}", "UTF-8"},
 		"no object":             {`{"type":"object"}`, `null`, `[1]`, "object"},
+		"a name twice":          {`{"type":"object","properties":{"n":{"type":"integer"}}}`, `{"n":1,"m":{"n":1}}`, `{"n":1,"m":0,"n":2}`, `have "/n" twice`},
+		"a hidden name twice":   {`{"type":"object"}`, `{"l":[{"a":1},{"a":1}]}`, `{"l":[0,{"a":1,"\u0061":2}]}`, `have "/l/1/a" twice`},
+		"twice without a check": {``, `{"a":1}`, `{"a":1,"a":1}`, `have "/a" twice`},
 		"a large number":        {`{"type":"object","properties":{"n":{"type":"integer"}}}`, `{"n":12345678901234567890}`, `{"n":1.5}`, "n"},
 	} {
 		s := schemas{log: slog.New(slog.DiscardHandler)}
