@@ -16,7 +16,9 @@ import (
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/console"
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/control"
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/daemon"
+	"github.com/aurorabot-dev/platform/mcpkit/durable"
 	"github.com/aurorabot-dev/platform/mcpkit/gateway/streamable"
+	"github.com/aurorabot-dev/platform/mcpkit/smallfile"
 )
 
 func (c *cli) gatewayCommand() *cobra.Command {
@@ -177,22 +179,18 @@ func (c *cli) addToken(file string, t streamable.Token) error {
 	if err != nil {
 		return err
 	}
-	old, err := os.ReadFile(file)
+	old, err := smallfile.Read(file, streamable.MaxTokens, 0)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("reading the gateway's tokens: %w", err)
 	}
 	if len(old) > 0 && !strings.HasSuffix(string(old), "\n") {
 		old = append(old, '\n')
 	}
-	next := file + ".new"
-	if err := os.WriteFile(next, append(old, entry...), 0o600); err != nil {
-		return fmt.Errorf("writing the gateway's tokens: %w", err)
-	}
-	defer os.Remove(next) // where it did not get its place
-	if _, err := streamable.ReadTokens(next); err != nil {
+	next := append(old, entry...)
+	if _, err := streamable.ParseTokens(file, next); err != nil {
 		return fmt.Errorf("the token cannot be added: %w", err)
 	}
-	if err := os.Rename(next, file); err != nil {
+	if err := durable.WriteFile(file, next); err != nil {
 		return fmt.Errorf("writing the gateway's tokens: %w", err)
 	}
 	c.out.Printf("%s\n", token)

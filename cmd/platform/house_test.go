@@ -18,7 +18,7 @@ const module = "github.com/aurorabot-dev/platform/"
 // floors are the rooms of the house from the ground up. A package may import
 // only what stands on a lower floor, or a package inside its own room.
 var floors = [][]string{
-	{"amp", "mcpkit/durable", "mcpkit/fault", "mcpkit/jsoncheck", "mcpkit/internal/jsonline"},
+	{"amp", "mcpkit/durable", "mcpkit/smallfile", "mcpkit/fault", "mcpkit/jsoncheck", "mcpkit/internal/jsonline"},
 	{"mcpkit/signal", "mcpkit/catalog", "mcpkit/manifest", "mcpkit/redact", "mcpkit/artifact", "mcpkit/fakeserver", "bridge/bus", "bridge/internal/slots"},
 	{"mcpkit/serverkit", "mcpkit/client", "mcpkit/policy", "mcpkit/appkit", "mcpkit/auth", "bridge/journal", "bridge/bustest"},
 	{"bridge/admit"},

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"log/slog"
 	"net"
@@ -12,11 +13,13 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/aurorabot-dev/platform/mcpkit/gateway"
 	"github.com/aurorabot-dev/platform/mcpkit/gateway/streamable"
+	"github.com/aurorabot-dev/platform/mcpkit/smallfile"
 )
 
 const hello = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{}}}`
@@ -79,6 +82,19 @@ func TestPagesInBrowsersAndForeignHostsAreKeptOut(t *testing.T) {
 	} {
 		if res, body := post(t, r.url, hello, c.headers...); res.StatusCode != c.status {
 			t.Errorf("%s: %s: %s", name, res.Status, body)
+		}
+	}
+}
+
+func TestTokensAreReadFromAFileForTheirOwnerAndNothingIsWaitedFor(t *testing.T) {
+	dir := t.TempDir()
+	pipe, open := filepath.Join(dir, "pipe"), filepath.Join(dir, "open.yaml")
+	if err := errors.Join(syscall.Mkfifo(pipe, 0o600), os.WriteFile(open, nil, 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]error{pipe: smallfile.ErrNotRegular, dir: smallfile.ErrNotRegular, open: smallfile.ErrNotPrivate} {
+		if _, err := streamable.OpenTokens(path, slog.New(slog.DiscardHandler)); !errors.Is(err, want) {
+			t.Errorf("%s: %v", path, err)
 		}
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"github.com/aurorabot-dev/platform/mcpkit/gateway"
+	"github.com/aurorabot-dev/platform/mcpkit/smallfile"
 )
 
 // Token is one entry of a file of tokens: a YAML list, mode 0600. The token itself
@@ -90,14 +91,15 @@ func (t *Tokens) read() error {
 	if err != nil {
 		return fmt.Errorf("reading the gateway's tokens: %w", err)
 	}
-	if info.Mode().Perm()&0o077 != 0 {
-		return fmt.Errorf("reading the gateway's tokens: %s has mode %04o, others can look inside (chmod 0600)", t.path, info.Mode().Perm())
-	}
-	stamp := fmt.Sprint(info.ModTime().UnixNano(), info.Size())
+	stamp := fmt.Sprint(info.ModTime().UnixNano(), info.Size(), info.Mode())
 	if stamp == t.stamp {
 		return nil
 	}
-	list, err := ReadTokens(t.path)
+	raw, err := smallfile.Read(t.path, MaxTokens, smallfile.Private)
+	if err != nil {
+		return fmt.Errorf("reading the gateway's tokens: %w", err)
+	}
+	list, err := ParseTokens(t.path, raw)
 	if err != nil {
 		return err
 	}
@@ -115,12 +117,11 @@ func (t *Tokens) read() error {
 	return nil
 }
 
-// ReadTokens reads the entries of a file and checks them.
-func ReadTokens(path string) ([]Token, error) {
-	raw, err := os.ReadFile(path)
-	if err != nil {
-		return nil, fmt.Errorf("reading the gateway's tokens: %w", err)
-	}
+// MaxTokens is how large a file of tokens may be, in bytes.
+const MaxTokens = 1 << 20
+
+// ParseTokens reads the entries of a file with the name path and checks them.
+func ParseTokens(path string, raw []byte) ([]Token, error) {
 	var list []Token
 	dec := yaml.NewDecoder(bytes.NewReader(raw))
 	dec.KnownFields(true)

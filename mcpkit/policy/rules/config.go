@@ -1,21 +1,17 @@
 package rules
 
 import (
-	"errors"
 	"fmt"
-	"io"
-	"io/fs"
 	"maps"
-	"os"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/hashicorp/go-multierror"
 
 	"github.com/aurorabot-dev/platform/mcpkit/catalog"
 	"github.com/aurorabot-dev/platform/mcpkit/manifest/strict"
+	"github.com/aurorabot-dev/platform/mcpkit/smallfile"
 )
 
 // Trust is how far a server is trusted.
@@ -230,21 +226,9 @@ func Load(path string) (*Rules, error) {
 	return Parse(path, data)
 }
 
-// ReadFile reads the file of a policy, one byte more than is allowed at most. What
-// is no file, such as a pipe, which might never end, is not read.
-func ReadFile(path string) ([]byte, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	if info, err := f.Stat(); err != nil {
-		return nil, err
-	} else if !info.Mode().IsRegular() {
-		return nil, &fs.PathError{Op: "read", Path: path, Err: errors.New("it is no regular file")}
-	}
-	return io.ReadAll(io.LimitReader(f, strict.MaxSize+1))
-}
+// ReadFile reads the file of a policy. What is no file, such as a pipe, which might
+// never end, is not read.
+func ReadFile(path string) ([]byte, error) { return smallfile.Read(path, strict.MaxSize, 0) }
 
 // Parse reads a policy file; file is its name in messages. The error is a
 // multierror of *strict.Faults, each with line, column and key.

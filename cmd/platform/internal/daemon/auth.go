@@ -17,6 +17,7 @@ import (
 	"github.com/aurorabot-dev/platform/mcpkit/auth/tokens"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
 	"github.com/aurorabot-dev/platform/mcpkit/manifest"
+	"github.com/aurorabot-dev/platform/mcpkit/smallfile"
 )
 
 // Auth says how the platform authorizes itself towards remote servers.
@@ -33,19 +34,16 @@ type Auth struct {
 // authKey is the variable that may hold what seals tokens.
 const authKey = "AURORA_AUTH_KEY"
 
+// maxSecret is how large a file with a key or an assertion may be, in bytes.
+const maxSecret = 64 << 10
+
 // openTokens opens the store for tokens below the data folder.
 func (o *Options) openTokens() (*tokens.Store, error) {
 	var key []byte
 	switch env := os.Getenv(authKey); {
 	case o.Auth.KeyFile != "":
-		info, err := os.Stat(o.Auth.KeyFile)
-		if err != nil {
-			return nil, fmt.Errorf("auth.key_file: %w", err)
-		}
-		if mode := info.Mode().Perm(); mode&0o077 != 0 {
-			return nil, fmt.Errorf("auth.key_file: %s has mode %04o: others can read it (chmod 600 %[1]s)", o.Auth.KeyFile, mode)
-		}
-		if key, err = os.ReadFile(o.Auth.KeyFile); err != nil {
+		var err error
+		if key, err = smallfile.Read(o.Auth.KeyFile, maxSecret, smallfile.Private); err != nil {
 			return nil, fmt.Errorf("auth.key_file: %w", err)
 		}
 	case env != "":
@@ -72,7 +70,7 @@ func (o *Options) authConfig(m *manifest.Manifest) (auth.Config, error) {
 	}
 	if a.AssertionFile != "" {
 		c.Assertion = func() (string, error) {
-			raw, err := os.ReadFile(beside(m, a.AssertionFile))
+			raw, err := smallfile.Read(beside(m, a.AssertionFile), maxSecret, 0)
 			return strings.TrimSpace(string(raw)), err
 		}
 	}
@@ -88,7 +86,7 @@ func beside(m *manifest.Manifest, file string) string {
 }
 
 func readKey(m *manifest.Manifest, file string) (crypto.Signer, error) {
-	raw, err := os.ReadFile(beside(m, file))
+	raw, err := smallfile.Read(beside(m, file), maxSecret, 0)
 	if err != nil {
 		return nil, err
 	}

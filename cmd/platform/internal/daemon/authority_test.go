@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -18,6 +20,8 @@ import (
 	"github.com/aurorabot-dev/platform/mcpkit/auth/authtest"
 	"github.com/aurorabot-dev/platform/mcpkit/auth/tokens"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
+	"github.com/aurorabot-dev/platform/mcpkit/manifest"
+	"github.com/aurorabot-dev/platform/mcpkit/smallfile"
 )
 
 // guarded is a platform with a server that wants to know who comes.
@@ -145,6 +149,31 @@ func (g *guarded) secretsStayIn(t *testing.T) {
 				t.Errorf("%.12s… is written in %s", s, where)
 			}
 		}
+	}
+}
+
+func TestSecretsAreReadFromFilesAndNothingIsWaitedFor(t *testing.T) {
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	o := Defaults()
+	o.Data, o.Auth.KeyFile = t.TempDir(), pipe
+	if _, err := o.openTokens(); !errors.Is(err, smallfile.ErrNotRegular) {
+		t.Errorf("key_file: %v", err)
+	}
+	m := &manifest.Manifest{Package: "far"}
+	m.MCP.Auth.ClientKeyFile = pipe
+	if _, err := o.authConfig(m); !errors.Is(err, smallfile.ErrNotRegular) {
+		t.Errorf("client_key_file: %v", err)
+	}
+	m.MCP.Auth = manifest.Auth{AssertionFile: pipe}
+	c, err := o.authConfig(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Assertion(); !errors.Is(err, smallfile.ErrNotRegular) {
+		t.Errorf("assertion_file: %v", err)
 	}
 }
 
