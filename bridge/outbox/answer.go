@@ -4,11 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"os"
 	"regexp"
-	"syscall"
 
 	"github.com/aurorabot-dev/platform/mcpkit/host"
 	"github.com/aurorabot-dev/platform/mcpkit/manifest/strict"
@@ -32,6 +29,9 @@ type Answer struct {
 func (x *Outbox) answer(name, id string) {
 	a, err := readAnswer(x.path(Pending, name))
 	switch {
+	case errors.Is(err, errLater):
+		x.later(Pending, name, err)
+		return
 	case errors.Is(err, fs.ErrNotExist):
 		return // taken back
 	case errors.Is(err, strict.ErrShort) && x.young(name):
@@ -59,23 +59,9 @@ func (x *Outbox) answer(name, id string) {
 
 // readAnswer reads and checks an answer.
 func readAnswer(path string) (*Answer, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
-	switch {
-	case errors.Is(err, syscall.ELOOP), errors.Is(err, syscall.ENXIO):
-		return nil, errors.New("it is no regular file")
-	case err != nil:
-		return nil, err
-	}
-	defer f.Close()
-	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
-		return nil, errors.Join(err, errors.New("it is no regular file"))
-	}
-	data, err := io.ReadAll(io.LimitReader(f, maxAnswer+1))
+	data, err := readFile(path, maxAnswer)
 	if err != nil {
 		return nil, err
-	}
-	if len(data) > maxAnswer {
-		return nil, fmt.Errorf("it has more than %d bytes", maxAnswer)
 	}
 	var a Answer
 	switch err := strict.Object(data, &a); {

@@ -12,6 +12,10 @@
 //	   │  └──▶ waiting ──┘            with "wait", until something comes of it
 //	   └─────▶ failed                 what is no request, with the reason beside it
 //
+// A file that cannot be read just now, as with too many open files or the wrong
+// permissions, stays where it is and is tried again, at last once a minute or when it
+// changes.
+//
 // The file is in processing/ before anything is sent. One that is there when the
 // platform starts is answered with the outcome unknown: it may have run. One that
 // was in waiting/ goes on to wait: nothing had been sent. So a request never runs
@@ -42,7 +46,6 @@ import (
 
 	"github.com/aurorabot-dev/platform/amp"
 	"github.com/aurorabot-dev/platform/mcpkit/durable"
-	"github.com/aurorabot-dev/platform/mcpkit/fault"
 	"github.com/aurorabot-dev/platform/mcpkit/host"
 	"github.com/aurorabot-dev/platform/mcpkit/manifest/strict"
 	"github.com/aurorabot-dev/platform/mcpkit/redact"
@@ -96,7 +99,8 @@ type Outbox struct {
 	busy    sync.WaitGroup
 
 	mu     sync.Mutex
-	active map[string]bool // names of files that are being carried out
+	active map[string]bool   // names of files that are being carried out
+	paused map[string]*pause // by path: files that could not be read so far
 }
 
 // New makes the folders that are missing.
@@ -113,7 +117,8 @@ func New(o Options) (*Outbox, error) {
 		}
 	}
 	return &Outbox{
-		o: o, freed: make(chan struct{}, 1), slots: make(chan struct{}, maxAtOnce), waiting: make(chan struct{}, maxWaiting), active: make(map[string]bool),
+		o: o, freed: make(chan struct{}, 1), slots: make(chan struct{}, maxAtOnce), waiting: make(chan struct{}, maxWaiting),
+		active: make(map[string]bool), paused: make(map[string]*pause),
 	}, nil
 }
 
@@ -122,7 +127,7 @@ func New(o Options) (*Outbox, error) {
 // under way end with ctx; what waits for a person does so again in the next run.
 func (x *Outbox) Run(ctx context.Context) {
 	defer x.busy.Wait()
-	x.recover(ctx)
+	left := x.leftovers(ctx)
 	x.prune(time.Now())
 	var events chan fsnotify.Event
 	if w, err := fsnotify.NewWatcher(); err != nil {
@@ -139,7 +144,9 @@ func (x *Outbox) Run(ctx context.Context) {
 	old := time.NewTicker(time.Hour)
 	defer old.Stop()
 	for {
-		x.scan(ctx)
+		if x.recover(left) {
+			x.scan(ctx)
+		}
 		select {
 		case <-ctx.Done():
 			return
@@ -161,7 +168,11 @@ func (x *Outbox) scan(ctx context.Context) {
 		x.o.Logger.Error("reading the outbox failed", "error", err)
 		return
 	}
+	x.forget(entries)
 	for _, e := range entries {
+		if !x.due(Pending, e.Name()) {
+			continue
+		}
 		m := fileForm.FindStringSubmatch(e.Name())
 		if a := answerForm.FindStringSubmatch(e.Name()); a != nil {
 			x.answer(e.Name(), a[1])
@@ -224,8 +235,12 @@ func (x *Outbox) take(ctx context.Context, name, id string) {
 	slot := x.slots
 	defer func() { <-slot }()
 	for _, folder := range []string{Done, Processing, Waiting} {
-		if _, err := os.Lstat(x.path(folder, name)); err == nil {
+		switch _, err := os.Lstat(x.path(folder, name)); {
+		case err == nil:
 			x.refuse(Pending, name, "there was a request with this id before; it is in "+folder+"/")
+			return
+		case !errors.Is(err, fs.ErrNotExist):
+			x.later(Pending, name, err)
 			return
 		}
 	}
@@ -235,6 +250,9 @@ func (x *Outbox) take(ctx context.Context, name, id string) {
 		return // done between the scan's listing and now, or taken back
 	case errors.Is(err, strict.ErrShort) && x.young(name):
 		return // written under its last name; the next look may find it whole
+	case errors.Is(err, errLater):
+		x.later(Pending, name, err)
+		return
 	case err != nil:
 		x.refuse(Pending, name, err.Error())
 		return
@@ -258,7 +276,7 @@ func (x *Outbox) take(ctx context.Context, name, id string) {
 	case errors.Is(err, fs.ErrNotExist):
 		return
 	case err != nil:
-		x.o.Logger.Error("claiming a request failed", "request", id, "error", err)
+		x.later(Pending, name, fmt.Errorf("claiming it: %w", err))
 		return
 	}
 	x.carry(ctx, name, id, req)
@@ -305,67 +323,6 @@ func (x *Outbox) finish(name string, recorded <-chan struct{}) {
 	}
 }
 
-// recover answers requests that were under way when the platform ended, and goes
-// on with those that waited for a person.
-func (x *Outbox) recover(ctx context.Context) {
-	x.left(Processing, func(name, id string, req *Request) {
-		f := fault.New(fault.Interrupted, "the platform ended while %s was called; whether it ran is not known", req.Name).Unknown()
-		recorded := make(chan struct{})
-		err := x.o.Sink.Observe(ctx, signal.Signal{
-			Kind: signal.ToolFailed, Time: time.Now(), CallID: id, ID: answerID(id), Summary: f.Message,
-			Data: &signal.Step{
-				CallID: id, Tool: req.Name, Entrance: "outbox",
-				ErrorCode: f.Code, Reason: f.Message, Outcome: string(f.Outcome),
-			},
-			Ack: func(signal.Ack) { close(recorded) },
-		})
-		if err != nil {
-			x.o.Logger.Error("answering an interrupted request failed", "request", id, "error", err)
-			return
-		}
-		x.busy.Go(func() { x.finish(name, recorded) })
-	})
-	x.left(Waiting, func(name, id string, req *Request) {
-		if !x.begin(name) {
-			return
-		}
-		x.busy.Go(func() {
-			defer x.end(name)
-			select {
-			case x.waiting <- struct{}{}:
-			case <-ctx.Done():
-				return
-			}
-			defer func() { <-x.waiting }()
-			if x.o.Ready(ctx, req.Name); ctx.Err() == nil {
-				req.Wait = true // as it was when it came here
-				x.carry(ctx, name, id, req)
-			}
-		})
-	})
-}
-
-// left calls do for each request that an earlier run left in a folder.
-func (x *Outbox) left(folder string, do func(name, id string, req *Request)) {
-	entries, err := os.ReadDir(filepath.Join(x.o.Dir, folder))
-	if err != nil {
-		x.o.Logger.Error("reading the outbox failed", "error", err)
-		return
-	}
-	for _, e := range entries {
-		m := fileForm.FindStringSubmatch(e.Name())
-		if m == nil {
-			continue
-		}
-		req, err := readRequest(x.path(folder, e.Name()), m[1])
-		if err != nil {
-			x.refuse(folder, e.Name(), err.Error())
-			continue
-		}
-		do(e.Name(), m[1], req)
-	}
-}
-
 func (x *Outbox) path(folder, name string) string { return filepath.Join(x.o.Dir, folder, name) }
 
 // answerID is the message id of the answer to a request.
@@ -387,18 +344,23 @@ func (x *Outbox) refuse(from, name, reason string) {
 	if err := writeReason(x.path(Failed, kept[:min(len(kept), maxFile-len(".reason"))]+".reason"), reason); err != nil {
 		x.o.Logger.Error("writing the reason of a refusal failed", "file", redact.Show(name), "error", err)
 	}
+	x.announce("request_refused", name, "was refused", reason)
+}
+
+// announce tells what became of a file, and why.
+func (x *Outbox) announce(code, name, became, why string) {
 	ctx, cancel := context.WithTimeout(context.Background(), maxWait)
 	defer cancel()
 	id := ""
 	if m := fileForm.FindStringSubmatch(name); m != nil {
 		id = m[1]
 	}
-	err = x.o.Sink.Observe(ctx, signal.Signal{
-		Kind: signal.Problem, Time: time.Now(), CallID: id, Summary: "the request " + redact.Show(name) + " was refused: " + reason,
-		Data: &signal.Fault{Code: "request_refused", Detail: reason, Sample: redact.Show(name)},
+	err := x.o.Sink.Observe(ctx, signal.Signal{
+		Kind: signal.Problem, Time: time.Now(), CallID: id, Summary: "the request " + redact.Show(name) + " " + became + ": " + why,
+		Data: &signal.Fault{Code: code, Detail: why, Sample: redact.Show(name)},
 	})
 	if err != nil {
-		x.o.Logger.Error("announcing a refused request failed", "file", redact.Show(name), "error", err)
+		x.o.Logger.Error("announcing what became of a request failed", "file", redact.Show(name), "error", err)
 	}
 }
 
@@ -417,16 +379,22 @@ func writeReason(path, reason string) error {
 
 // claim moves a request to another folder, durably and never over another one. A
 // crash between its steps leaves the request in both folders: its second name is
-// refused then.
+// refused then. Where it fails the request is where it was.
 func (x *Outbox) claim(name, folder string) error {
-	src, dst := filepath.Join(x.o.Dir, Pending), filepath.Join(x.o.Dir, folder)
-	if err := os.Link(filepath.Join(src, name), filepath.Join(dst, name)); err != nil {
+	if err := os.Link(x.path(Pending, name), x.path(folder, name)); err != nil {
 		return err
 	}
-	if err := errors.Join(durable.SyncDir(dst), os.Remove(filepath.Join(src, name))); err != nil {
-		return err
+	err := durable.SyncDir(filepath.Join(x.o.Dir, folder))
+	if err == nil {
+		err = os.Remove(x.path(Pending, name))
 	}
-	return durable.SyncDir(src)
+	if err != nil {
+		return errors.Join(err, os.Remove(x.path(folder, name)))
+	}
+	if err := durable.SyncDir(filepath.Join(x.o.Dir, Pending)); err != nil {
+		x.o.Logger.Warn("a request may come back after power loss, and be refused then", "file", name, "error", err)
+	}
+	return nil
 }
 
 // prune forgets finished requests that are older than keep.

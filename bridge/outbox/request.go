@@ -2,11 +2,7 @@ package outbox
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
-	"os"
-	"syscall"
 	"time"
 
 	"github.com/aurorabot-dev/platform/mcpkit/host"
@@ -51,27 +47,9 @@ func (r *Request) call(id string) host.Call {
 }
 
 // readRequest reads and checks the request with an id. Its error says what a
-// person has to mend.
+// person has to mend, unless it is an errLater.
 func readRequest(path, id string) (*Request, error) {
-	// Neither a link nor a pipe is followed or waited for.
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
-	switch {
-	case errors.Is(err, syscall.ELOOP), errors.Is(err, syscall.ENXIO):
-		return nil, errors.New("it is no regular file")
-	case err != nil:
-		return nil, err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	switch {
-	case err != nil:
-		return nil, err
-	case !info.Mode().IsRegular():
-		return nil, errors.New("it is no regular file")
-	case info.Size() > maxRequest:
-		return nil, fmt.Errorf("it has %d bytes; the limit is %d", info.Size(), maxRequest)
-	}
-	data, err := io.ReadAll(io.LimitReader(f, maxRequest))
+	data, err := readFile(path, maxRequest)
 	if err != nil {
 		return nil, err
 	}
