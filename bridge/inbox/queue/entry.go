@@ -141,27 +141,41 @@ type Page struct {
 }
 
 // List returns one page of the entries that match, in the order of publication.
-// It looks at each file of the folders once and holds one page of them. The
-// first page of a folder of more than 50,000 files is chosen by the times in the
-// ids, and only its files are looked at, unless the filter is about more than types.
+// It looks at each file of the folders once and holds one page of them.
+//
+// The page from an end of a folder of more than 50,000 files is chosen by the
+// times in the ids, and only its files are looked at: an event whose id is older
+// than its publication by more than some hundred others may be left out. With a
+// Source some thousand are read; all are where these do not fill the page.
 func (d Dir) List(f Filter, p Page) ([]Entry, error) {
 	if p.Size <= 0 {
 		p.Size = 50
 	}
+	if len(f.Folders) == 0 {
+		f.Folders = []string{Pending}
+	}
+	byName := p.After == nil && (p.Newest && f.Until.IsZero() || !p.Newest && f.Since.IsZero())
+	page, sure, err := d.page(&f, p, byName)
+	if err == nil && !sure {
+		page, _, err = d.page(&f, p, false)
+	}
+	return page, err
+}
+
+// page is List; with byName the files of large folders are chosen by their
+// names. It is not sure when others might have filled the page.
+func (d Dir) page(f *Filter, p Page, byName bool) (page []Entry, sure bool, err error) {
 	order := Compare
 	if p.Newest {
 		order = func(a, b Entry) int { return Compare(b, a) }
 	}
 	first := smallest{order: order, max: p.Size}
-	folders := f.Folders
-	if len(folders) == 0 {
-		folders = []string{Pending}
-	}
-	for _, folder := range folders {
+	sure = true
+	for _, folder := range f.Folders {
 		if !slices.Contains(eventFolders, folder) {
-			return nil, fmt.Errorf("%q is not a folder of events: %s", folder, strings.Join(eventFolders, ", "))
+			return nil, true, fmt.Errorf("%q is not a folder of events: %s", folder, strings.Join(eventFolders, ", "))
 		}
-		consider := func(e Entry) error {
+		all, err := d.list(folder, f, p, byName, func(e Entry) error {
 			if !f.matchTime(e.Time) || p.After != nil && order(e, *p.After) <= 0 || !first.wants(e) {
 				return nil
 			}
@@ -173,39 +187,46 @@ func (d Dir) List(f Filter, p Page) ([]Entry, error) {
 			}
 			first.add(e)
 			return nil
+		})
+		if err != nil {
+			return nil, true, fmt.Errorf("listing %s: %w", d.path(folder, ""), err)
 		}
-		byName := p.After == nil && f.Source == "" && f.Since.IsZero() && f.Until.IsZero()
-		if err := d.list(folder, &f, p, byName, consider); err != nil {
-			return nil, fmt.Errorf("listing %s: %w", d.path(folder, ""), err)
-		}
+		sure = sure && all
 	}
-	return first.sorted(), nil
+	return first.sorted(), sure || len(first.heap) == p.Size, nil
 }
 
 // list calls fn with the entries of a folder that may be on a page. With byName,
-// those of a large folder are chosen by their names.
-func (d Dir) list(folder string, f *Filter, p Page, byName bool, fn func(Entry) error) error {
+// those of a large folder are chosen by their names, and all tells whether these
+// are all that can be wanted.
+func (d Dir) list(folder string, f *Filter, p Page, byName bool, fn func(Entry) error) (all bool, err error) {
 	var held []found // until it is known that there are many
 	var names *likely
-	err := d.scan(folder, func(dir int, batch []found) error {
+	err = d.scan(folder, func(dir int, batch []found) error {
 		batch = slices.DeleteFunc(batch, func(n found) bool { return !f.matchType(n.typ) })
 		if !byName {
 			return look(dir, folder, batch, fn)
 		}
-		if held = append(held, batch...); len(held) > many || names != nil {
-			if names == nil {
-				names = newLikely(p.Newest, p.Size)
-			}
-			names.note(folder, held)
-			held = held[:0]
+		if held = append(held, batch...); len(held) <= many && names == nil {
+			return nil
 		}
-		return nil
+		if names == nil {
+			size := 4*p.Size + 64 // some more, as the order of records is not quite that of ids
+			if f.Source != "" {
+				size = max(size, some)
+			}
+			names = newLikely(p.Newest, size)
+		}
+		err := look(dir, folder, names.note(folder, held), fn)
+		held = held[:0]
+		return err
 	})
 	if err != nil {
-		return err
+		return true, err
 	}
 	var chosen []string
 	if names != nil {
+		all = f.Source == "" || names.reach(f.Since, f.Until)
 		for _, e := range names.heap.heap {
 			chosen = append(chosen, e.Name)
 		}
@@ -222,10 +243,10 @@ func (d Dir) list(folder string, f *Filter, p Page, byName bool, fn func(Entry) 
 			err = fn(e)
 		}
 		if err != nil {
-			return err
+			return true, err
 		}
 	}
-	return nil
+	return all || names == nil, nil
 }
 
 var eventFolders = []string{Pending, Processing, Done, Failed}

@@ -121,10 +121,10 @@ func (d Dir) Follow(ctx context.Context, since time.Time) iter.Seq2[Entry, error
 			}
 			return true
 		}
-		for {
+		for quick := time.Since(since) < time.Second; ; quick = false { // what comes from now on is told of
 			start := time.Now()
 			for { // page by page, so that a million events are not held at once
-				entries, err := d.after(last)
+				entries, err := d.after(last, quick)
 				if err != nil {
 					yield(Entry{}, err)
 					return
@@ -163,13 +163,15 @@ func (d Dir) Follow(ctx context.Context, since time.Time) iter.Seq2[Entry, error
 	}
 }
 
-const followPage = 1000
+// followPage is how many entries a follower holds: a page costs a look at all files.
+var followPage = 50_000
 
 // after is the next page of events after last, wherever they are now. Like a
-// consumer it does not trust one scan with the order.
-func (d Dir) after(last Entry) ([]Entry, error) {
+// consumer it does not trust one scan with the order. A quick look ends where
+// the newest of a large folder, by its id, is not after last.
+func (d Dir) after(last Entry, quick bool) ([]Entry, error) {
 	newest, err := d.List(Filter{Folders: eventFolders}, Page{Size: 1, Newest: true})
-	if err != nil || len(newest) == 0 {
+	if err != nil || len(newest) == 0 || quick && Compare(newest[0], last) <= 0 {
 		return nil, err
 	}
 	entries, err := d.List(Filter{Folders: eventFolders, Until: newest[0].Time.Add(1)}, Page{Size: followPage, After: &last})

@@ -49,7 +49,11 @@ func (d Dir) Prune(policies map[string]Policy, dryRun bool) ([]Pruned, error) {
 
 func (d Dir) prune(folder string, policy Policy, dryRun bool) (Pruned, error) {
 	out := Pruned{Folder: folder}
-	spans, now := map[span]Count{}, time.Now() // so that a million files need no list
+	now := time.Now()
+	var cut time.Time // files before this go by their age
+	if policy.Age > 0 {
+		cut = now.Add(-policy.Age)
+	}
 	each := func(fn func(path string, info os.FileInfo) error) error {
 		return ignoreMissing(d.names(folder, func(name string) error {
 			info, err := os.Lstat(d.path(folder, name))
@@ -59,41 +63,44 @@ func (d Dir) prune(folder string, policy Policy, dryRun bool) (Pruned, error) {
 			return fn(d.path(folder, name), info)
 		}))
 	}
+	spans := map[span]sums{} // of what is young enough, so that a million files need no list
 	if err := each(func(_ string, info os.FileInfo) error {
+		if info.ModTime().Before(cut) {
+			out.Files, out.Bytes = out.Files+1, out.Bytes+info.Size()
+			return nil
+		}
 		s := spanOf(info.ModTime(), now)
-		c := spans[s]
-		c.add(info.ModTime(), onDisk(info))
-		spans[s] = c
+		spans[s] = spans[s].plus(sums{1, info.Size(), onDisk(info)})
 		return nil
 	}); err != nil {
 		return out, err
 	}
-	before := time.Time{} // files before this go
-	if policy.Age > 0 {
-		before = time.Now().Add(-policy.Age)
-	}
-	var files, bytes int64
+	var kept sums
 	for _, s := range slices.Backward(slices.SortedFunc(maps.Keys(spans), func(a, b span) int { return cmp.Compare(a.from, b.from) })) {
-		files, bytes = files+spans[s].Files, bytes+spans[s].Bytes
-		if policy.Files > 0 && files > policy.Files || policy.Bytes > 0 && bytes > policy.Bytes {
-			if end := time.Unix(s.to, 0); end.After(before) {
-				before = end
+		kept = kept.plus(spans[s])
+		if policy.Files > 0 && kept.files > policy.Files || policy.Bytes > 0 && kept.disk > policy.Bytes {
+			if end := time.Unix(s.to, 0); end.After(cut) {
+				cut = end // this one and all before
 			}
-			break
+		}
+		if s.to <= cut.Unix() {
+			out.Files, out.Bytes = out.Files+spans[s].files, out.Bytes+spans[s].bytes
 		}
 	}
+	if dryRun || out.Files == 0 {
+		return out, nil
+	}
+	out = Pruned{Folder: folder}
 	err := each(func(path string, info os.FileInfo) error {
-		if !info.ModTime().Before(before) {
+		if !info.ModTime().Before(cut) {
 			return nil
 		}
-		if !dryRun {
-			if err := os.Remove(path); err != nil {
-				return ignoreMissing(err)
-			}
-			if folder == Failed {
-				if err := os.Remove(reasonName(path)); err != nil && !missing(err) {
-					return err
-				}
+		if err := os.Remove(path); err != nil {
+			return ignoreMissing(err)
+		}
+		if folder == Failed {
+			if err := os.Remove(reasonName(path)); err != nil && !missing(err) {
+				return err
 			}
 		}
 		out.Files++
@@ -102,6 +109,11 @@ func (d Dir) prune(folder string, policy Policy, dryRun bool) (Pruned, error) {
 	})
 	return out, err
 }
+
+// sums are of files: their number, their size, and what they take of the disk.
+type sums struct{ files, bytes, disk int64 }
+
+func (s sums) plus(o sums) sums { return sums{s.files + o.files, s.bytes + o.bytes, s.disk + o.disk} }
 
 // span is a minute, or a second of the last hour, in Unix time.
 type span struct{ from, to int64 }

@@ -637,8 +637,11 @@ func TestPruningRemovesOldFinishedThingsAndNothingElse(t *testing.T) {
 	if got := len(in(t, d, Done)); got != 10 {
 		t.Fatalf("a dry run left %d", got)
 	}
-	if _, err := d.Prune(map[string]Policy{Done: {Files: 4}, Failed: {Files: 1}, Rejected: {Age: 1}}, false); err != nil {
-		t.Fatal(err)
+	policies := map[string]Policy{Done: {Files: 4}, Failed: {Files: 1}, Rejected: {Age: 1}}
+	would, err1 := d.Prune(policies, true)
+	did, err2 := d.Prune(policies, false)
+	if err := errors.Join(err1, err2); err != nil || !cmp.Equal(would, did) {
+		t.Fatalf("would remove %v, did remove %v, %v", would, did, err)
 	}
 	for folder, want := range map[string]int{Pending: 3, Processing: 3, Done: 4, Failed: 2} {
 		if got := len(in(t, d, folder)); got != want {
@@ -675,10 +678,138 @@ func TestFoldersAreMadeForTheOwnerAloneAndOthersAreReported(t *testing.T) {
 	}
 }
 
+func fewAreMany(t *testing.T) {
+	many0, some0, page0 := many, some, followPage
+	many, some, followPage = 500, 100, 300
+	t.Cleanup(func() { many, some, followPage = many0, some0, page0 })
+}
+
+// manyEvents puts n events into pending/, of the milliseconds from start on.
+// Each tenth is of source rare until half of them are there; ids at the places in
+// other are those given there.
+func manyEvents(t *testing.T, d Dir, start time.Time, n int, other map[int]string) (ids []string) {
+	t.Helper()
+	for i := range n {
+		at := start.Add(time.Duration(i) * time.Millisecond)
+		id, app := ulid.MustNew(ulid.Timestamp(at), bytes.NewReader(make([]byte, 10))).String(), "often"
+		if own, ok := other[i]; ok {
+			id = own
+		}
+		if i%10 == 0 && i < n/2 {
+			app = "rare"
+		}
+		e := &amp.Envelope{Header: amp.Header{Protocol: amp.Protocol, Method: amp.MethodEvent, MessageID: id,
+			Timestamp: amp.Timestamp{Time: at}, Source: amp.Source{App: app, Instance: "1"}}, Payload: amp.Payload{Type: "a"}}
+		body, err := e.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		path := d.path(Pending, amp.FileName("a", id))
+		if err := errors.Join(os.WriteFile(path, body, 0o600), os.Chtimes(path, at, at)); err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, id)
+	}
+	return ids
+}
+
+func TestAPageOfManyFilesIsTheSameAsOneOfAFew(t *testing.T) {
+	d := newDir(t)
+	start := time.Now().Add(-time.Hour).Truncate(time.Millisecond)
+	const n = 2000
+	ids := manyEvents(t, d, start, n, map[int]string{
+		n - 3: "5a2f1d5e-52a8-4d0c-9f25-1f7f5a0c9e11",                                                                       // no time is in it
+		n - 5: fmt.Sprintf("%08x-%04x-7abc-8def-0123456789ab", (start.UnixMilli()+n-5)>>16, (start.UnixMilli()+n-5)&0xffff), // in this one there is
+		7:     "0e1d5e5a-52a8-4d0c-9f25-1f7f5a0c9e11",
+	})
+	at := func(i int) time.Time { return start.Add(time.Duration(i) * time.Millisecond) }
+	for name, c := range map[string]struct {
+		filter Filter
+		page   Page
+		want   int
+	}{
+		"the newest":                        {Filter{}, Page{Size: 10, Newest: true}, 10},
+		"the oldest":                        {Filter{}, Page{Size: 10}, 10},
+		"since":                             {Filter{Since: at(n - 8)}, Page{Size: 30, Newest: true}, 8},
+		"since long":                        {Filter{Since: at(5)}, Page{Size: 30, Newest: true}, 30},
+		"since, from its beginning":         {Filter{Since: at(100)}, Page{Size: 30}, 30},
+		"until":                             {Filter{Until: at(9)}, Page{Size: 30}, 9},
+		"until, from its end":               {Filter{Until: at(1000)}, Page{Size: 30, Newest: true}, 30},
+		"of a source":                       {Filter{Source: "often"}, Page{Size: 20, Newest: true}, 20},
+		"of a source that is silent of old": {Filter{Source: "rare"}, Page{Size: 20, Newest: true}, 20},
+		"of a source, since":                {Filter{Source: "rare", Since: at(985)}, Page{Size: 20, Newest: true}, 1},
+		"of nobody, since":                  {Filter{Source: "nobody", Since: at(n - 50)}, Page{Size: 20, Newest: true}, 0},
+		"the page after":                    {Filter{}, Page{Size: 10, Newest: true, After: &Entry{Time: at(n - 10), Name: "event"}}, 10},
+	} {
+		list := func() (got []string) {
+			t.Helper()
+			entries, err := d.List(c.filter, c.page)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, e := range entries {
+				got = append(got, e.ID)
+			}
+			return got
+		}
+		few := list()
+		if len(few) != c.want {
+			t.Errorf("%s: %d events, want %d", name, len(few), c.want)
+		}
+		func() {
+			many0, some0 := many, some
+			defer func() { many, some = many0, some0 }()
+			many, some = 500, 100
+			if diff := cmp.Diff(few, list()); diff != "" {
+				t.Errorf("%s (-few +many):\n%s", name, diff)
+			}
+		}()
+	}
+	if page, err := d.List(Filter{}, Page{Size: 5, Newest: true}); err != nil || page[2].ID != ids[n-3] || page[4].ID != ids[n-5] {
+		t.Errorf("%+v, %v", page, err)
+	}
+}
+
+func TestAFollowerReadsManyEventsPageByPage(t *testing.T) {
+	fewAreMany(t)
+	d := newDir(t)
+	start := time.Now().Add(-time.Hour).Truncate(time.Millisecond)
+	ids := manyEvents(t, d, start, 1500, nil)
+	var got []string
+	for e, err := range d.Follow(t.Context(), start.Add(99*time.Millisecond+1)) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got = append(got, e.ID); len(got) == 1400 {
+			break
+		}
+	}
+	if diff := cmp.Diff(ids[100:], got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestAFollowerOfWhatComesFromNowOnDoesNotLookAtManyFilesOneByOne(t *testing.T) {
+	fewAreMany(t)
+	d := newDir(t)
+	manyEvents(t, d, time.Now().Add(-time.Hour), 1000, nil)
+	// Only a look at each file finds this one: its id is older than it is.
+	late := manyEvents(t, d, time.Now().Add(time.Hour), 1, map[int]string{0: ulid.MustNew(1, nil).String()})
+	last := Entry{Time: time.Now()}
+	if got, err := d.after(last, true); err != nil || len(got) > 0 {
+		t.Errorf("a quick look found %v, %v", got, err)
+	}
+	newer := manyEvents(t, d, time.Now().Add(2*time.Hour), 1, nil)
+	for _, quick := range []bool{true, false} {
+		got, err := d.after(last, quick)
+		if err != nil || len(got) != 2 || got[0].ID != late[0] || got[1].ID != newer[0] {
+			t.Errorf("quick %v: %+v, %v", quick, got, err)
+		}
+	}
+}
+
 func TestAFolderOfManyFilesIsListedAndCountedByItsNames(t *testing.T) {
-	before := many
-	many = 500
-	t.Cleanup(func() { many = before })
+	fewAreMany(t)
 	d := newDir(t)
 	const n = 2000
 	var ids []string

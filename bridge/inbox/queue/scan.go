@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/oklog/ulid/v2"
 	"golang.org/x/sys/unix"
 
@@ -94,32 +95,59 @@ func look(dir int, folder string, batch []found, fn func(Entry) error) error {
 }
 
 // many is from how many files on a folder is not looked at file by file, where
-// that can be avoided. Tests have fewer.
-var many = 50_000
+// that can be avoided; some is how many of these are read at first for those of
+// one source. Tests have fewer.
+var many, some = 50_000, 4096
 
 // likely chooses, by names alone, the files of a large folder that are most
 // likely the first in an order: by the times in their ids, which are ULIDs where
-// the platform or its kit gave them. Other ids come as if they were of time zero.
+// the platform or its kit gave them, and UUIDs of version 7.
 type likely struct {
 	newest bool
 	heap   smallest
 }
 
 func newLikely(newest bool, size int) *likely {
-	l := &likely{newest: newest}
-	l.heap = smallest{order: Compare, max: 4*size + 64} // some more, as the order of records is not quite that of ids
+	l := &likely{newest: newest, heap: smallest{order: Compare, max: size}}
 	if newest {
 		l.heap.order = func(a, b Entry) int { return Compare(b, a) }
 	}
 	return l
 }
 
-func (l *likely) note(folder string, batch []found) {
+// note takes up a batch and returns those whose ids hold no time: it may not
+// choose among these.
+func (l *likely) note(folder string, batch []found) (timeless []found) {
 	for _, f := range batch {
-		e := Entry{Folder: folder, Name: f.name, Type: f.typ, ID: f.id}
-		if u, err := ulid.ParseStrict(f.id); err == nil {
-			e.Time = ulid.Time(u.Time())
+		at, ok := timeOf(f.id)
+		if !ok {
+			timeless = append(timeless, f)
+			continue
 		}
-		l.heap.add(e)
+		l.heap.add(Entry{Folder: folder, Name: f.name, Type: f.typ, ID: f.id, Time: at})
 	}
+	return timeless
+}
+
+// reach reports whether the files chosen go beyond an end of a time.
+func (l *likely) reach(since, until time.Time) bool {
+	if len(l.heap.heap) < l.heap.max {
+		return true
+	}
+	last := l.heap.heap[0].Time
+	if l.newest {
+		return last.Before(since)
+	}
+	return !until.IsZero() && last.After(until)
+}
+
+// timeOf is the time in an id.
+func timeOf(id string) (time.Time, bool) {
+	if u, err := ulid.ParseStrict(id); err == nil {
+		return ulid.Time(u.Time()), true
+	}
+	if u, err := uuid.Parse(id); err == nil && u.Version() == 7 {
+		return time.UnixMilli(int64(binary.BigEndian.Uint64(u[:8]) >> 16)), true
+	}
+	return time.Time{}, false
 }
