@@ -177,6 +177,8 @@ func near(f *fault.Error) string {
 		return fmt.Sprintf("did you mean %s, … (%d more)?", strings.Join(f.Candidates[:shown], ", "), n-shown)
 	case n > 0:
 		return "did you mean " + strings.Join(f.Candidates, ", ") + "?"
+	case f.Replayed:
+		return "nothing was sent: this is how the first call with that key failed"
 	case f.Code == control.ServerNotFound:
 		return `"platform servers" lists them`
 	case f.Code == fault.ToolNotFound:

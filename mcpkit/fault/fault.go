@@ -72,6 +72,7 @@ type Error struct {
 	Outcome    Outcome         // empty means OutcomeFailed
 	Candidates []string        // names that would have been accepted, for ToolNotFound and AmbiguousCall
 	Data       json.RawMessage // further detail, such as a JSON-RPC error's data; may be nil
+	Replayed   bool            // it is of an earlier call with the same idempotency key; nothing was sent now
 }
 
 // New makes an Error that is not retryable.
@@ -101,11 +102,12 @@ type wire struct {
 	Outcome    Outcome         `json:"outcome,omitempty"`
 	Candidates []string        `json:"candidates,omitempty"`
 	Data       json.RawMessage `json:"data,omitempty"`
+	Replayed   bool            `json:"replayed,omitempty"`
 }
 
 // MarshalJSON writes the one shape of a failure.
 func (e *Error) MarshalJSON() ([]byte, error) {
-	return json.Marshal(wire{false, e.Code, e.Message, e.Retryable, e.Outcome, e.Candidates, e.Data})
+	return json.Marshal(wire{false, e.Code, e.Message, e.Retryable, e.Outcome, e.Candidates, e.Data, e.Replayed})
 }
 
 // UnmarshalJSON reads what MarshalJSON writes.
@@ -114,7 +116,7 @@ func (e *Error) UnmarshalJSON(b []byte) error {
 	if err := json.Unmarshal(b, &w); err != nil {
 		return err
 	}
-	*e = Error{w.Code, w.Message, w.Retryable, w.Outcome, w.Candidates, w.Data}
+	*e = Error{w.Code, w.Message, w.Retryable, w.Outcome, w.Candidates, w.Data, w.Replayed}
 	return nil
 }
 

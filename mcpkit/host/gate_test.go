@@ -82,7 +82,7 @@ var (
 )
 
 func TestTranscriptsOfCalls(t *testing.T) {
-	servers := map[string]string{"mine": "echo", "other": "echo", "dies": "crash-third"}
+	servers := map[string]string{"mine": "echo", "other": "echo", "dies": "crash-third", "errs": "error-call"}
 	for _, c := range []struct {
 		name string
 		do   func(t *testing.T, h *host.Host, g *policy.Gate)
@@ -140,6 +140,16 @@ func TestTranscriptsOfCalls(t *testing.T) {
 			}
 			if first.Replayed || !second.Replayed || string(first.Raw) != string(second.Raw) {
 				t.Errorf("first %+v, second %+v", first, second)
+			}
+		}},
+		{"same-key-fails-twice", func(t *testing.T, h *host.Host, g *policy.Gate) {
+			g.SetConfig(parse(t, testPolicy+"  errs.echo: medium\n"))
+			call := host.Call{Name: "errs.echo", Arguments: json.RawMessage(`{"message":"once"}`), IdempotencyKey: "order-2"}
+			for _, replayed := range []bool{false, true} {
+				_, err := h.Call(t.Context(), call)
+				if f := fault.From(err); f == nil || f.Code != fault.Protocol || f.Replayed != replayed {
+					t.Errorf("replayed %v: %+v", replayed, f)
+				}
 			}
 		}},
 		{"crashed", func(t *testing.T, h *host.Host, g *policy.Gate) {

@@ -177,13 +177,17 @@ func (l *line) failed(err error) error {
 }
 
 func (l *line) fail(kind signal.Kind, f *fault.Error) error {
-	l.emit(kind, l.step.Tool+" failed: "+f.Message, l.failure(f))
+	failed := " failed: "
+	if f.Replayed {
+		failed = " failed earlier: "
+	}
+	l.emit(kind, l.step.Tool+failed+f.Message, l.failure(f))
 	return f
 }
 
 func (l *line) failure(f *fault.Error) func(*signal.Step) {
 	return func(s *signal.Step) {
-		s.ErrorCode, s.Reason, s.Retryable, s.Candidates = f.Code, f.Message, f.Retryable, f.Candidates
+		s.ErrorCode, s.Reason, s.Retryable, s.Candidates, s.Replayed = f.Code, f.Message, f.Retryable, f.Candidates, f.Replayed
 		s.Outcome = string(f.Outcome)
 		if s.Outcome == "" {
 			s.Outcome = string(fault.OutcomeFailed)

@@ -290,7 +290,9 @@ func (run *Run) repeat(c ledger.Call, earlier *ledger.Entry) (*Run, error) {
 	case earlier.State == ledger.InFlight:
 		return nil, fault.New(fault.DuplicateCall, "a call with that idempotency key is in flight").Unknown().Retry()
 	case earlier.State == ledger.Failed && earlier.Fault != nil:
-		return nil, earlier.Fault
+		f := *earlier.Fault
+		f.Replayed = true
+		return nil, &f
 	}
 	return nil, fault.New(fault.DuplicateCall, "a call with that idempotency key was sent at %s and its outcome is unknown; it is not sent again",
 		earlier.Started.Format(time.RFC3339)).Unknown()

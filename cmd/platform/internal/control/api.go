@@ -180,6 +180,7 @@ type Problem struct {
 	Outcome    string          `json:"outcome,omitempty"`
 	Candidates []string        `json:"candidates,omitempty"`
 	Data       json.RawMessage `json:"data,omitempty"`
+	Replayed   bool            `json:"replayed,omitempty"` // of an earlier call with the same idempotency key
 }
 
 // Backend is what the API offers. Its errors are best *fault.Errors, and what is

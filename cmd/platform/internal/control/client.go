@@ -181,6 +181,6 @@ func failure(res *http.Response) error {
 	}
 	return &fault.Error{
 		Code: p.Code, Message: p.Message, Retryable: p.Retryable,
-		Outcome: fault.Outcome(p.Outcome), Candidates: p.Candidates, Data: p.Data,
+		Outcome: fault.Outcome(p.Outcome), Candidates: p.Candidates, Data: p.Data, Replayed: p.Replayed,
 	}
 }

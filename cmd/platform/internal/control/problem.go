@@ -86,7 +86,7 @@ func problem(err error) Problem {
 	return Problem{
 		Title: http.StatusText(code), Status: code, Detail: f.Message,
 		Code: f.Code, Message: f.Message, Retryable: f.Retryable, Outcome: string(f.Outcome),
-		Candidates: f.Candidates, Data: f.Data,
+		Candidates: f.Candidates, Data: f.Data, Replayed: f.Replayed,
 	}
 }
 

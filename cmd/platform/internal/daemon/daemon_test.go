@@ -608,6 +608,24 @@ func TestAFurtherRequestWithAKeyIsAnsweredAndNotRun(t *testing.T) {
 	}
 }
 
+func TestAFailureThatIsToldAgainForItsKeySaysSo(t *testing.T) {
+	r := launch(t, map[string]string{"s.yaml": fake("s", "error-call", "")})
+	r.phase("s", "ready")
+	a := r.api()
+	for _, want := range []bool{false, true} {
+		var p control.Problem
+		a.ask(502, "POST", "/v1/calls", `{"name":"s.echo","arguments":{"message":"x"},"idempotency_key":"k"}`, &p)
+		if p.Code != fault.Protocol || p.Replayed != want {
+			t.Errorf("the problem is %+v, want replayed %v", p, want)
+		}
+	}
+	for i, e := range r.has("s", "tool.failed", 2) {
+		if got := field(t, e, "replayed"); (got == true) != (i == 1) {
+			t.Errorf("event %d says %v", i, got)
+		}
+	}
+}
+
 // Manifests change while the platform runs.
 
 func TestManifestsComeAndGoWithoutTouchingOtherServers(t *testing.T) {
