@@ -171,6 +171,8 @@ func choose(all []*Manifest) (kept []*Manifest, faults []*Fault) {
 		}
 		if first := packages[name]; first != nil && (first.level > m.level || !first.faulty) {
 			switch {
+			case first.level > m.level && m.level == embedded:
+				first.Warnings = append(first.Warnings, first.fault("package", "replaces the built-in manifest of %s", m.Package))
 			case first.level > m.level:
 			case first.foreign && m.foreign:
 				first.Warnings = append(first.Warnings, first.fault("", "also in %s; the first is kept", m.position()))

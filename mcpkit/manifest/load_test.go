@@ -114,6 +114,9 @@ func TestProjectReplacesUserReplacesEmbedded(t *testing.T) {
 	if diff := cmp.Diff(want, lines); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
+	if w := got[0].Warnings; len(w) != 1 || w[0].Message != "replaces the built-in manifest of clock" {
+		t.Errorf("of clock it is said %v", w)
+	}
 	if f := Faults(err); len(f) != 1 || f[0].Key != "mcpServers.diary.args" {
 		t.Errorf("faults are %v", err)
 	}

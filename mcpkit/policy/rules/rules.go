@@ -43,8 +43,10 @@ import (
 	"github.com/aurorabot-dev/platform/mcpkit/manifest/strict"
 )
 
-// Source is where a rule stands. File is "built-in" and Line 0 for what no file
-// says.
+// Builtin is the file of rules that no file says.
+const Builtin = "built-in"
+
+// Source is where a rule stands. File is Builtin and Line 0 for what no file says.
 type Source struct {
 	File string `json:"file"`
 	Line int    `json:"line,omitempty"`
@@ -96,6 +98,19 @@ type Budget struct {
 
 // Default is what holds without a file.
 func Default() *Rules { return compile(DefaultConfig(), nil) }
+
+// Without are the rules without the built-in ones for some servers, which bear the
+// name of an app of the platform's and are none.
+func (r *Rules) Without(servers ...string) *Rules {
+	if len(servers) == 0 {
+		return r
+	}
+	out := *r
+	out.builtinTrust, out.builtinRisk = maps.Clone(r.builtinTrust), maps.Clone(r.builtinRisk)
+	maps.DeleteFunc(out.builtinTrust, func(server string, _ Trust) bool { return slices.Contains(servers, server) })
+	maps.DeleteFunc(out.builtinRisk, func(id catalog.ID, _ catalog.Risk) bool { return slices.Contains(servers, id.Server) })
+	return &out
+}
 
 // Config is the policy with everything filled in. It is not to be changed.
 func (r *Rules) Config() *Config { return &r.config }
@@ -151,7 +166,7 @@ func (r *Rules) rule(key, text, value, format string, args ...any) rule {
 
 // source is where a key of the file stands, or the built-in default's place.
 func (r *Rules) source(key, format string, args ...any) Source {
-	s := Source{File: "built-in", Rule: fmt.Sprintf(format, args...)}
+	s := Source{File: Builtin, Rule: fmt.Sprintf(format, args...)}
 	if r.doc != nil && r.doc.Has(key) {
 		s.File = r.doc.File
 		s.Line, _ = r.doc.At(key)
@@ -167,9 +182,9 @@ func (r *Rules) Trust(server string) (Trust, Source) {
 		}
 	}
 	if t, ok := r.builtinTrust[server]; ok {
-		return t, Source{File: "built-in", Rule: fmt.Sprintf("trust: %s: %s", server, t)}
+		return t, Source{File: Builtin, Rule: fmt.Sprintf("trust: %s: %s", server, t)}
 	}
-	return Unknown, Source{File: "built-in", Rule: "trust: *: unknown"}
+	return Unknown, Source{File: Builtin, Rule: "trust: *: unknown"}
 }
 
 // Risk is how much harm a tool may do.
@@ -199,7 +214,7 @@ func (r *Rules) Risk(id catalog.ID) (catalog.Risk, Source) {
 // unnamed is the risk of a tool that no rule of the file covers.
 func (r *Rules) unnamed(id catalog.ID) (catalog.Risk, Source) {
 	if k, ok := r.builtinRisk[id]; ok {
-		return k, Source{File: "built-in", Rule: fmt.Sprintf("risk: %s: %s", id.Canonical(), k)}
+		return k, Source{File: Builtin, Rule: fmt.Sprintf("risk: %s: %s", id.Canonical(), k)}
 	}
 	trust, _ := r.Trust(id.Server)
 	word := r.config.Unlisted.Of(trust)

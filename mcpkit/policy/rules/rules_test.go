@@ -143,6 +143,19 @@ func TestTheFilesRulesComeBeforeTheBuiltInOnes(t *testing.T) {
 	if got, _ := mustParse(t, "builtin: false\n").Trust("im.polaris.weather"); got != Unknown {
 		t.Errorf("without the built-in rules the trust is %q", got)
 	}
+	all := mustParse(t, "trust: {x: partner}\n")
+	without := all.Without("im.polaris.weather", "nobody")
+	for server, want := range map[string]Trust{"im.polaris.weather": Unknown, "im.polaris.clock": Official, "x": Partner} {
+		if got, _ := without.Trust(server); got != want {
+			t.Errorf("without the rules for a stranger %s is %s, want %s", server, got, want)
+		}
+	}
+	if got, _ := without.Risk(id); got != catalog.Unknown {
+		t.Errorf("a stranger's tool has the risk %q", got)
+	}
+	if got, _ := all.Trust("im.polaris.weather"); got != Official {
+		t.Errorf("the rules themselves were changed: %s", got)
+	}
 	if got, _ := mustParse(t, "unlisted: {unknown: critical}\n").Risk(catalog.ID{Server: "a", Tool: "b"}); got != catalog.Critical {
 		t.Errorf("an unlisted tool is %q", got)
 	}

@@ -41,6 +41,9 @@ func (p *Platform) Status() control.Status {
 	for _, f := range split(p.policyFault) {
 		st.Problems = append(st.Problems, f.Error())
 	}
+	for _, f := range distrusted(p.rules, p.strangers) {
+		st.Problems = append(st.Problems, f.Error())
+	}
 	return st
 }
 

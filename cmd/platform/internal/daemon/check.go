@@ -73,16 +73,16 @@ func Check(ctx context.Context, o Options, live bool, log *slog.Logger) (*Checke
 	for _, f := range split(err) {
 		out.Faults = append(out.Faults, checkedFault(f))
 	}
-	exeDir := ""
-	if exe, err := os.Executable(); err == nil {
-		exeDir = filepath.Dir(exe)
-	}
+	exe, strangers := exeDir(), o.strangers(found)
 	for _, m := range found {
 		for _, w := range m.Warnings {
 			out.Warnings = append(out.Warnings, checkedFault(w))
 		}
+		if f := strangers[m.Package]; f != nil {
+			out.Warnings = append(out.Warnings, checkedFault(f))
+		}
 		s := CheckedServer{Name: m.Package, Manifest: m.Path, Disabled: m.Disabled, Transport: m.MCP.Transport}
-		s.effective(m, o, exeDir)
+		s.effective(m, o, exe)
 		out.Servers = append(out.Servers, s)
 	}
 	slices.SortFunc(out.Servers, func(a, b CheckedServer) int { return strings.Compare(a.Name, b.Name) })
@@ -93,21 +93,16 @@ func Check(ctx context.Context, o Options, live bool, log *slog.Logger) (*Checke
 }
 
 // effective fills in how the server would be started or reached, secrets removed.
-func (s *CheckedServer) effective(m *manifest.Manifest, o Options, exeDir string) {
+func (s *CheckedServer) effective(m *manifest.Manifest, o Options, exe string) {
 	if m.MCP.Transport == manifest.HTTP {
 		s.URL, _ = redact.New(m.SecretValues()).String(m.MCP.URL)
 		return
 	}
 	spec := makeSpec(m, filepath.Join(o.Data, "apps", m.Package))
-	s.Command, s.Dir = spec.Command, spec.Dir
-	for _, kv := range spec.Env {
-		if v, ok := strings.CutPrefix(kv, "PATH="); ok {
-			s.Path = v
-		}
-	}
-	program, err := serverkit.ResolveCommand(spec.Command[0], spec.Dir, s.Path, exeDir)
+	s.Command, s.Dir, s.Path = spec.Command, spec.Dir, pathOf(spec)
+	file, err := program(spec, exe)
 	if err == nil {
-		s.Command = append([]string{program}, spec.Command[1:]...)
+		s.Command = append([]string{file}, spec.Command[1:]...)
 	}
 	secrets := redact.New(spec.Secrets)
 	for i := range s.Command {

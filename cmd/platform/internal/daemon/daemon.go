@@ -24,6 +24,7 @@ import (
 	"github.com/aurorabot-dev/platform/mcpkit/host"
 	"github.com/aurorabot-dev/platform/mcpkit/manifest"
 	"github.com/aurorabot-dev/platform/mcpkit/policy"
+	"github.com/aurorabot-dev/platform/mcpkit/policy/rules"
 	"github.com/aurorabot-dev/platform/mcpkit/redact"
 	"github.com/aurorabot-dev/platform/mcpkit/serverkit"
 	"github.com/aurorabot-dev/platform/mcpkit/signal"
@@ -74,6 +75,8 @@ type Platform struct {
 	manifests   map[string]*manifest.Manifest // by package, as they run
 	faults      []error                       // of the last load
 	policyFault error                         // why the policy file is not in force
+	rules       *rules.Rules                  // of the policy file
+	strangers   map[string]*manifest.Fault    // servers that are not the apps whose names they bear
 }
 
 // Run runs a platform until ctx ends, then takes it down within the shutdown

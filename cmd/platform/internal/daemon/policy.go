@@ -1,18 +1,21 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/control"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
+	"github.com/aurorabot-dev/platform/mcpkit/manifest"
 	"github.com/aurorabot-dev/platform/mcpkit/policy"
 	"github.com/aurorabot-dev/platform/mcpkit/policy/approval"
 	"github.com/aurorabot-dev/platform/mcpkit/policy/review"
@@ -51,8 +54,20 @@ func (p *Platform) openPolicy(ctx context.Context, down *teardown) error {
 		return err
 	}
 	down.add("policy", func(context.Context) error { return store.Close() })
-	p.gate = policy.NewGate(store, r, nil)
+	p.gate, p.rules = policy.NewGate(store, r, nil), r
 	return nil
+}
+
+// enforce puts the rules of the policy file into force, where they are not nil, and
+// tells them which servers bear an app's name, where that is not nil.
+func (p *Platform) enforce(r *rules.Rules, strangers map[string]*manifest.Fault) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.rules = cmp.Or(r, p.rules)
+	if strangers != nil {
+		p.strangers = strangers
+	}
+	p.gate.SetConfig(p.rules.Without(slices.Collect(maps.Keys(p.strangers))...))
 }
 
 // reloadPolicy puts a changed policy file into force. One with a fault changes
@@ -66,7 +81,7 @@ func (p *Platform) reloadPolicy() {
 		p.log.Error("the policy stays as it was", "error", err)
 		return
 	}
-	p.gate.SetConfig(r)
+	p.enforce(r, nil)
 	p.log.Info("the policy was read")
 }
 

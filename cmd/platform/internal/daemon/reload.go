@@ -52,6 +52,11 @@ func (p *Platform) Reload() {
 	}
 	p.manifests, p.faults = next, faults
 	p.mu.Unlock()
+	strangers := p.o.strangers(found)
+	for _, f := range distrusted(p.gate.Engine.Rules(), strangers) {
+		p.log.Warn("manifest", "warning", f)
+	}
+	p.enforce(nil, strangers)
 	for _, f := range faults {
 		p.log.Error("manifest", "error", f)
 	}

@@ -1,0 +1,105 @@
+package daemon
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/aurorabot-dev/platform/apps"
+	"github.com/aurorabot-dev/platform/mcpkit/manifest"
+	"github.com/aurorabot-dev/platform/mcpkit/policy/rules"
+	"github.com/aurorabot-dev/platform/mcpkit/serverkit"
+)
+
+// strangers are the servers that bear the name of a built-in app and are not that
+// app, by package, each with what to say of it. A manifest of one's own may replace a
+// built-in one, to give an app other limits or variables; trust goes with the program
+// and not with the name.
+func (o *Options) strangers(list []*manifest.Manifest) map[string]*manifest.Fault {
+	own, _ := manifest.Load(manifest.Options{Embedded: apps.Manifests, EmbeddedDir: o.Data, Lookup: os.LookupEnv})
+	exe := exeDir()
+	out := make(map[string]*manifest.Fault)
+	for _, m := range list {
+		i := slices.IndexFunc(own, func(app *manifest.Manifest) bool { return app.Package == m.Package })
+		if i < 0 || o.sameProgram(m, own[i], exe) {
+			continue
+		}
+		out[m.Package] = &manifest.Fault{
+			File: m.Path, Line: m.Line, Column: 1, Key: "package",
+			Message: fmt.Sprintf("%s is the package of a built-in app, and this runs something else: the policy's built-in rules do not hold for it", m.Package),
+			Hint:    "give it a package of its own, or say in policy.yaml how far you trust it",
+		}
+	}
+	return out
+}
+
+// sameProgram reports whether two manifests run one program in one way, as far as it
+// can be told from outside.
+func (o *Options) sameProgram(m, app *manifest.Manifest, exe string) bool {
+	if m.Path == app.Path {
+		return true
+	}
+	if m.MCP.Transport != app.MCP.Transport || slices.ContainsFunc(slices.Collect(maps.Keys(m.MCP.Env)), loads) {
+		return false
+	}
+	a, b := makeSpec(m, o.Data), makeSpec(app, o.Data)
+	if !slices.Equal(a.Command[1:], b.Command[1:]) {
+		return false
+	}
+	one, err := program(a, exe)
+	if err != nil {
+		return false
+	}
+	other, err := program(b, exe)
+	if err != nil {
+		return false
+	}
+	x, err := os.Stat(one)
+	if err != nil {
+		return false
+	}
+	y, err := os.Stat(other)
+	return err == nil && os.SameFile(x, y)
+}
+
+// loads reports whether a variable has the system load other code into a program.
+func loads(name string) bool {
+	return strings.HasPrefix(name, "LD_") || strings.HasPrefix(name, "DYLD_")
+}
+
+// program is the absolute path of the program that a server runs.
+func program(s serverkit.Spec, exe string) (string, error) {
+	return serverkit.ResolveCommand(s.Command[0], s.Dir, pathOf(s), exe)
+}
+
+// pathOf is the PATH of a server.
+func pathOf(s serverkit.Spec) (path string) {
+	for _, kv := range s.Env {
+		if v, ok := strings.CutPrefix(kv, "PATH="); ok {
+			path = v
+		}
+	}
+	return path
+}
+
+// exeDir is the folder of the platform itself, or "".
+func exeDir() string {
+	exe, err := os.Executable()
+	if err != nil {
+		return ""
+	}
+	return filepath.Dir(exe)
+}
+
+// distrusted are the strangers that the policy file says nothing of.
+func distrusted(r *rules.Rules, strangers map[string]*manifest.Fault) (out []*manifest.Fault) {
+	for _, name := range slices.Sorted(maps.Keys(strangers)) {
+		if _, by := r.Trust(name); by.File == rules.Builtin {
+			out = append(out, strangers[name])
+		}
+	}
+	return out
+}
