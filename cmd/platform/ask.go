@@ -146,6 +146,9 @@ func (c *cli) loop(cmd *cobra.Command, o *askOptions) (*externalizer.Loop, error
 	o.base = cmp.Or(o.base, os.Getenv("OPENAI_BASE_URL"), set.Ask.BaseURL, externalizer.DefaultBaseURL)
 	o.model = cmp.Or(o.model, os.Getenv("OPENAI_MODEL"), set.Ask.Model)
 	o.profile = cmp.Or(o.profile, set.Ask.Profile, export.DefaultProfile)
+	if err := oneOf(cmd, "profile", o.profile, export.Profiles()...); err != nil {
+		return nil, err
+	}
 	if o.base == externalizer.DefaultBaseURL && key == "" {
 		return nil, &hinted{errors.New("there is no key for " + o.base), "set OPENAI_API_KEY, or name a file with --key-file"}
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"html"
 	"log/slog"
+	"math"
 	"net"
 	"net/http"
 	"os"
@@ -122,6 +123,12 @@ address that it cannot open: paste that address into the terminal. With --json
 each step is one line of JSON.`,
 		Args: args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, a []string) error {
+			if timeout <= 0 {
+				return &usageError{fmt.Errorf("--timeout must be more than 0, not %s", timeout), cmd}
+			}
+			if port < 0 || port > math.MaxUint16 {
+				return &usageError{fmt.Errorf("--port is from 1 to %d, not %d", math.MaxUint16, port), cmd}
+			}
 			secrets := redact.New(nil)
 			logins, err := c.logins(cmd, &src, secrets)
 			if err != nil {

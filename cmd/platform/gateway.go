@@ -139,7 +139,7 @@ func join(ctx context.Context, pipe *control.Pipe, in io.Reader, out io.Writer) 
 func (c *cli) gatewayTokenCommand() *cobra.Command {
 	var t streamable.Token
 	var file string
-	cmd := &cobra.Command{
+	cmd := c.jsonFlag(&cobra.Command{
 		Use:   "token NAME",
 		Short: "Make a bearer token for a client over HTTP and print it, once",
 		Long: `Make a token for a client that reaches the gateway over HTTP, and add it to the
@@ -162,7 +162,7 @@ To end a token, remove its entry from the file.`,
 			t.Name = a[0]
 			return c.addToken(file, t)
 		},
-	}
+	})
 	f := cmd.Flags()
 	f.StringVar(&file, "file", "", "file of tokens (default gateway.tokens of platform.yaml)")
 	f.StringArrayVar(&t.Servers, "server", nil, "show only this server, by name, alias or a pattern with *; may be repeated")
@@ -192,6 +192,9 @@ func (c *cli) addToken(file string, t streamable.Token) error {
 	}
 	if err := durable.WriteFile(file, next); err != nil {
 		return fmt.Errorf("writing the gateway's tokens: %w", err)
+	}
+	if c.json {
+		return c.printJSON(map[string]string{"name": t.Name, "token": token, "file": file})
 	}
 	c.out.Printf("%s\n", token)
 	c.err.Printf("%s\n", c.err.Paint(console.Dim, "in "+console.Safe(file)+" for "+console.Safe(t.Name)+"; it is not shown again"))

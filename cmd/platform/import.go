@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/daemon"
 	"github.com/aurorabot-dev/platform/mcpkit/manifest"
 	"github.com/aurorabot-dev/platform/mcpkit/manifest/hostfile"
+	"github.com/aurorabot-dev/platform/mcpkit/redact"
 )
 
 // imported is what --json prints of one server.
@@ -105,7 +107,7 @@ func (c *cli) importServers(plan *hostfile.Plan, to string, only []string, dry, 
 		}
 		v := imported{
 			Package: s.Package, Name: s.Name, From: fmt.Sprintf("%s:%d", s.Path, s.Line), File: filepath.Join(to, s.File()), State: written,
-			Unset: s.Unset, Kept: s.Kept, Literal: s.Literal, Replaces: s.Replaces,
+			Unset: s.Unset, Kept: s.Kept, Literal: literalSecrets(s), Replaces: s.Replaces,
 		}
 		for _, w := range s.Warnings {
 			v.Warnings = append(v.Warnings, w.Error())
@@ -175,10 +177,47 @@ func (c *cli) showImported(v imported, text []byte) {
 	}
 }
 
+// literalSecrets are the names of what holds a secret that stands in the file: by its
+// name, or because it has the shape of one under whichever name.
+func literalSecrets(s *hostfile.Server) []string {
+	names := slices.Clone(s.Literal)
+	var shapes *redact.Redactor
+	look := func(name, value string) {
+		if _, hits := shapes.String(variables.ReplaceAllString(value, "")); len(hits) > 0 {
+			names = append(names, name)
+		}
+	}
+	for _, values := range []map[string]string{s.MCP.Env, s.MCP.Headers} {
+		for name, value := range values {
+			look(name, value)
+		}
+	}
+	before := ""
+	for i, arg := range slices.Concat([]string(s.MCP.Command), s.MCP.Args) {
+		name := fmt.Sprintf("argument %d", i)
+		switch flag, _, inline := strings.Cut(arg, "="); {
+		case inline && strings.HasPrefix(arg, "-"):
+			name = flag
+		case strings.HasPrefix(before, "-"):
+			name = before
+		}
+		look(name, arg)
+		before = arg
+	}
+	look("url", s.MCP.URL)
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// variables are the places of a value that are no secret, whatever will stand there.
+var variables = regexp.MustCompile(`\$\{[^}]*\}`)
+
 // variableOf is a name as environment variables are spelt.
 func variableOf(name string) string {
-	return strings.ToUpper(strings.ReplaceAll(strings.TrimLeft(name, "-"), "-", "_"))
+	return strings.Trim(notInNames.ReplaceAllString(strings.ToUpper(name), "_"), "_")
 }
+
+var notInNames = regexp.MustCompile(`[^A-Z0-9]+`)
 
 func (c *cli) showImportFaults(faults []*manifest.Fault) {
 	for _, f := range faults {

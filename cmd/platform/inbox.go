@@ -102,15 +102,16 @@ func (c *cli) inboxList() *cobra.Command {
 	cmd.Flags().IntVarP(&n, "number", "n", 30, "how many events at most")
 	cmd.Flags().StringVar(&folder, "folder", queue.Pending, "pending, processing, done or failed")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		folders := []string{queue.Pending, queue.Processing, queue.Done, queue.Failed}
+		if err := oneOf(cmd, "folder", folder, folders...); err != nil {
+			return err
+		}
 		q, err := c.queue()
 		if err != nil {
 			return err
 		}
 		if n < 1 {
 			return &usageError{fmt.Errorf("--number must be at least 1, not %d", n), cmd}
-		}
-		if !slices.Contains([]string{queue.Pending, queue.Processing, queue.Done, queue.Failed}, folder) {
-			return &usageError{fmt.Errorf("--folder is pending, processing, done or failed, not %q", folder), cmd}
 		}
 		if f.Since, err = parseSince(*since, time.Now()); err != nil {
 			return &usageError{err, cmd}
@@ -280,11 +281,9 @@ func (c *cli) inboxFollow() *cobra.Command {
 				return err
 			}
 			if c.json {
-				line, err := json.Marshal(asEvent(it))
-				if err != nil {
+				if err := c.printLine(asEvent(it)); err != nil {
 					return err
 				}
-				c.out.Printf("%s\n", inertJSON(line))
 				continue
 			}
 			c.mailLine(it)

@@ -11,9 +11,9 @@ import (
 func (c *cli) logsCommand() *cobra.Command {
 	var follow bool
 	var n int
-	cmd := &cobra.Command{
+	cmd := c.jsonFlag(&cobra.Command{
 		Use:   "logs SERVER",
-		Short: "Show what a server wrote to its standard error",
+		Short: "Show what a server wrote to its standard error; with --json one object for each line",
 		Args:  args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, a []string) error {
 			if n < 0 {
@@ -24,11 +24,14 @@ func (c *cli) logsCommand() *cobra.Command {
 				return err
 			}
 			return client.Logs(cmd.Context(), a[0], n, follow, func(line string) error {
+				if c.json {
+					return c.printLine(map[string]string{"server": a[0], "line": line})
+				}
 				c.out.Printf("%s\n", console.Safe(line))
 				return nil
 			})
 		},
-	}
+	})
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on with what comes")
 	cmd.Flags().IntVarP(&n, "lines", "n", 50, "how many of the last lines to show")
 	return cmd

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -166,10 +167,12 @@ func (c *cli) showDiff(tools []review.ToolDiff) {
 
 func (c *cli) catalogApprove() *cobra.Command {
 	var hash string
-	cmd := &cobra.Command{
+	cmd := c.jsonFlag(&cobra.Command{
 		Use:   "approve SERVER [TOOL]",
 		Short: "Approve a server's tools, or one of them, as they are now",
-		Args:  args(cobra.RangeArgs(1, 2)),
+		Long: `Approve a server's tools, or one of them, as they are now, and show them as
+"catalog review" does.`,
+		Args: args(cobra.RangeArgs(1, 2)),
 		RunE: func(cmd *cobra.Command, a []string) error {
 			client, err := c.dial()
 			if err != nil {
@@ -179,9 +182,24 @@ func (c *cli) catalogApprove() *cobra.Command {
 			if len(a) == 2 {
 				r.Tool = a[1]
 			}
-			return client.Pin(cmd.Context(), r)
+			if err := client.Pin(cmd.Context(), r); err != nil {
+				return err
+			}
+			report, err := client.Review(cmd.Context(), r.Server)
+			if err != nil {
+				return err
+			}
+			for i := range report.Servers {
+				s := &report.Servers[i]
+				s.Tools = slices.DeleteFunc(s.Tools, func(t review.ToolReport) bool { return r.Tool != "" && t.Tool != r.Tool })
+			}
+			if c.json {
+				return c.printJSON(report)
+			}
+			c.showReview(report)
+			return nil
 		},
-	}
+	})
 	cmd.Flags().StringVar(&hash, "hash", "", "approve only if the tools still have this fingerprint, as review showed it")
 	return cmd
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -140,7 +141,7 @@ func (c *cli) flagged(flags []string) {
 
 func (c *cli) resourcesWatch() *cobra.Command {
 	var inbox, stop bool
-	cmd := &cobra.Command{
+	cmd := c.jsonFlag(&cobra.Command{
 		Use:   "watch SERVER URI",
 		Short: "Say each time that a resource changes",
 		Long: `Print a line each time that a resource changes, until Ctrl-C. With --inbox changes are
@@ -160,6 +161,9 @@ content is never sent along: read it.`,
 				return client.Unsubscribe(cmd.Context(), s)
 			}
 			err = client.Watch(cmd.Context(), s.Server, s.URI, func() error {
+				if c.json {
+					return c.printLine(map[string]any{"server": s.Server, "uri": s.URI, "changed": time.Now().Format(time.RFC3339Nano)})
+				}
 				c.out.Printf("%s changed\n", console.Safe(s.URI))
 				return nil
 			})
@@ -168,7 +172,7 @@ content is never sent along: read it.`,
 			}
 			return err
 		},
-	}
+	})
 	cmd.Flags().BoolVar(&inbox, "inbox", false, "deliver changes to the inbox")
 	cmd.Flags().BoolVar(&stop, "stop", false, "deliver no more of them")
 	cmd.MarkFlagsMutuallyExclusive("inbox", "stop")

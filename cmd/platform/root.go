@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf16"
@@ -140,11 +141,14 @@ func (c *cli) report(ctx context.Context, err error) int {
 		c.complain(err.Error(), fmt.Sprintf("start it with: platform run --data %s", quoteArg(c.data)))
 		return exitFailed
 	case errors.As(err, &usage):
-		path := "platform"
+		hint := "platform --help"
 		if usage.cmd != nil {
-			path = usage.cmd.CommandPath()
+			hint = usage.cmd.CommandPath() + " --help"
 		}
-		c.complain(plain(err), fmt.Sprintf("%s --help", path))
+		if errors.As(err, &h) {
+			hint = h.hint
+		}
+		c.complain(plain(err), hint)
 		return exitUsage
 	case isUnknownCommand(err):
 		c.complain(strings.SplitN(err.Error(), "\n", 2)[0], "platform --help")
@@ -250,6 +254,14 @@ func args(check cobra.PositionalArgs) cobra.PositionalArgs {
 	}
 }
 
+// oneOf is nil where a flag has one of the values that there are.
+func oneOf(cmd *cobra.Command, flag, value string, known ...string) error {
+	if slices.Contains(known, value) {
+		return nil
+	}
+	return &usageError{&hinted{fmt.Errorf("--%s %q is not known", flag, value), "there are " + strings.Join(known, ", ")}, cmd}
+}
+
 // group makes a verb of several, which by itself only shows its help.
 func group(use, short, long string, verbs ...*cobra.Command) *cobra.Command {
 	cmd := &cobra.Command{
@@ -275,6 +287,18 @@ func (c *cli) printJSON(v any) error {
 	if c.out.Terminal() {
 		enc.SetIndent("", "  ")
 	}
+	if err := enc.Encode(v); err != nil {
+		return err
+	}
+	_, err := c.out.Write(inertJSON(b.Bytes()))
+	return err
+}
+
+// printLine writes v as one line of JSON: verbs that go on write one after another.
+func (c *cli) printLine(v any) error {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
 	if err := enc.Encode(v); err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -24,12 +25,17 @@ that a chat completions request takes as "tools", byte for byte the same for the
 same catalogue.`,
 		Args: args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := oneOf(cmd, "format", format, "table", "json", "openai"); err != nil {
+				return err
+			}
+			if err := oneOf(cmd, "profile", cmp.Or(profile, openai.DefaultProfile), openai.Profiles()...); err != nil {
+				return err
+			}
 			client, err := c.dial()
 			if err != nil {
 				return err
 			}
-			switch format {
-			case "openai":
+			if format == "openai" {
 				raw, err := client.Export(cmd.Context(), profile, server)
 				if err != nil {
 					return err
@@ -42,9 +48,6 @@ same catalogue.`,
 				}
 				c.out.Printf("%s\n", raw)
 				return nil
-			case "table", "json":
-			default:
-				return &usageError{fmt.Errorf("--format is table, json or openai, not %q", format), cmd}
 			}
 			tools, err := client.Tools(cmd.Context(), server)
 			if err != nil {
@@ -70,7 +73,7 @@ same catalogue.`,
 	c.jsonFlag(cmd).Flags().StringVar(&format, "format", "table", "table, json (as --json) or openai")
 	cmd.MarkFlagsMutuallyExclusive("json", "format")
 	cmd.Flags().StringVar(&server, "server", "", "only the tools of this server, by name or alias")
-	cmd.Flags().StringVar(&profile, "profile", "", "provider profile for --format openai")
+	cmd.Flags().StringVar(&profile, "profile", "", "provider profile for --format openai: "+strings.Join(openai.Profiles(), ", "))
 	cmd.AddCommand(c.toolsConvert(), c.toolsDecode())
 	return cmd
 }
@@ -97,6 +100,9 @@ func (c *cli) offline(use, short, long string, do func(profile string, in []byte
 		Long:  long,
 		Args:  args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := oneOf(cmd, "profile", profile, openai.Profiles()...); err != nil {
+				return err
+			}
 			in, err := io.ReadAll(io.LimitReader(c.in, maxTools+1))
 			if err == nil && len(in) > maxTools {
 				err = fmt.Errorf("more than %d bytes", maxTools)

@@ -119,7 +119,7 @@ type Approval struct {
 	Risk      string          `json:"risk"`
 	Entrance  string          `json:"entrance,omitempty"`
 	CallID    string          `json:"call_id,omitempty"` // of the call that asked first
-	Actor     string          `json:"actor,omitempty"`   // who answered
+	Actor     string          `json:"actor,omitempty"`   // who answered; Somebody where no name was given
 	Note      string          `json:"note,omitempty"`    // what they said
 	Created   time.Time       `json:"created"`
 	Expires   time.Time       `json:"expires,omitzero"` // zero where it does not
@@ -393,7 +393,10 @@ func (d *Desk) List(ctx context.Context, states ...State) (list []Approval, err 
 	return list, err
 }
 
-func who(actor string) string { return cmp.Or(clip(actor), "unnamed") }
+// Somebody is the actor who gave no name.
+const Somebody = "somebody"
+
+func who(actor string) string { return cmp.Or(clip(actor), Somebody) }
 
 func clip(s string) string {
 	return strings.ToValidUTF8(s[:min(len(s), maxNote)], "")

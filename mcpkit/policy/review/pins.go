@@ -299,7 +299,7 @@ func (p *Pins) Approve(ctx context.Context, a Approval) error {
 	if a.Tool == "" {
 		servers = []string{a.Server}
 	}
-	if err := p.store(ctx, servers, took, cmp.Or(a.Actor, "unnamed")); err != nil {
+	if err := p.store(ctx, servers, took, cmp.Or(a.Actor, "somebody")); err != nil {
 		return err
 	}
 	p.mu.Lock()

@@ -84,8 +84,12 @@ type Cell struct {
 	Style Style
 }
 
-// Table writes rows in aligned columns. On a terminal the last column is cut to
-// what fits; elsewhere nothing is cut.
+// maxColumn is the widest that a column of a table gets, but for the last.
+const maxColumn = 64
+
+// Table writes rows in aligned columns. On a terminal cells are cut to the widest
+// that a column gets, and the last to what fits. Elsewhere nothing is cut: a longer
+// cell moves the rest of its own row.
 func (c *Console) Table(header []string, rows [][]Cell) {
 	if len(header) > 0 {
 		top := make([]Cell, len(header))
@@ -102,7 +106,10 @@ func (c *Console) Table(header []string, rows [][]Cell) {
 				widths = append(widths, 0)
 			}
 			if i < len(row)-1 {
-				widths[i] = max(widths[i], Width(row[i].Text))
+				if c.width > 0 {
+					row[i].Text = Cut(row[i].Text, maxColumn)
+				}
+				widths[i] = max(widths[i], min(Width(row[i].Text), maxColumn))
 			}
 		}
 	}
@@ -116,7 +123,7 @@ func (c *Console) Table(header []string, rows [][]Cell) {
 				break
 			}
 			b.WriteString(c.Paint(cell.Style, text))
-			b.WriteString(strings.Repeat(" ", widths[i]-Width(text)+2))
+			b.WriteString(strings.Repeat(" ", max(widths[i]-Width(text), 0)+2))
 			used += widths[i] + 2
 		}
 		fmt.Fprintln(c, strings.TrimRight(b.String(), " "))
