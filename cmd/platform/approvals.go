@@ -26,11 +26,7 @@ func (c *cli) approvalsList() *cobra.Command {
 		Use:   "ls",
 		Short: "List the calls that wait, and the approvals that stand",
 		Args:  args(cobra.NoArgs),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			client, err := c.dial()
-			if err != nil {
-				return err
-			}
+		RunE: c.online(func(cmd *cobra.Command, client *control.Client, _ []string) error {
 			states := []string{string(approval.Pending), string(approval.Approved)}
 			if all {
 				states = nil
@@ -60,7 +56,7 @@ func (c *cli) approvalsList() *cobra.Command {
 			}
 			c.out.Table([]string{"ID", "STATE", "AGE", "LEFT", "RISK", "TOOL", "ARGUMENTS"}, rows)
 			return nil
-		},
+		}),
 	})
 	cmd.Flags().BoolVar(&all, "all", false, "also those that were answered or have expired")
 	return cmd
@@ -91,17 +87,13 @@ func (c *cli) approvalsShow() *cobra.Command {
 		Use:   "show ID",
 		Short: "Show one call with its arguments and why it waits",
 		Args:  args(cobra.ExactArgs(1)),
-		RunE: func(cmd *cobra.Command, a []string) error {
-			client, err := c.dial()
-			if err != nil {
-				return err
-			}
+		RunE: c.online(func(cmd *cobra.Command, client *control.Client, a []string) error {
 			v, err := client.Approval(cmd.Context(), a[0])
 			if err != nil {
 				return err
 			}
 			return c.showApproval(v)
-		},
+		}),
 	})
 }
 
@@ -134,11 +126,7 @@ func (c *cli) approvalsApprove() *cobra.Command {
 		Use:   "approve ID",
 		Short: "Allow a call: once, for this session, or always with these arguments",
 		Args:  args(cobra.ExactArgs(1)),
-		RunE: func(cmd *cobra.Command, a []string) error {
-			client, err := c.dial()
-			if err != nil {
-				return err
-			}
+		RunE: c.online(func(cmd *cobra.Command, client *control.Client, a []string) error {
 			scope := approval.Once
 			if session {
 				scope = approval.Session
@@ -151,7 +139,7 @@ func (c *cli) approvalsApprove() *cobra.Command {
 				return err
 			}
 			return c.showApproval(v)
-		},
+		}),
 	})
 	cmd.Flags().BoolVar(&session, "session", false, "until the platform ends")
 	cmd.Flags().BoolVar(&always, "always", false, "for good, with exactly these arguments")
@@ -165,17 +153,13 @@ func (c *cli) approvalsDeny() *cobra.Command {
 		Use:   "deny ID",
 		Short: "Refuse a call",
 		Args:  args(cobra.ExactArgs(1)),
-		RunE: func(cmd *cobra.Command, a []string) error {
-			client, err := c.dial()
-			if err != nil {
-				return err
-			}
+		RunE: c.online(func(cmd *cobra.Command, client *control.Client, a []string) error {
 			v, err := client.Deny(cmd.Context(), a[0], control.Answer{Actor: actor(), Reason: reason})
 			if err != nil {
 				return err
 			}
 			return c.showApproval(v)
-		},
+		}),
 	})
 	cmd.Flags().StringVar(&reason, "reason", "", "what the caller is told")
 	return cmd
@@ -189,17 +173,13 @@ func (c *cli) approvalsRevoke() *cobra.Command {
 more, and the next such call asks anew. An open question is closed, and who waits for
 it is told no. Calls that were sent already go on.`,
 		Args: args(cobra.ExactArgs(1)),
-		RunE: func(cmd *cobra.Command, a []string) error {
-			client, err := c.dial()
-			if err != nil {
-				return err
-			}
+		RunE: c.online(func(cmd *cobra.Command, client *control.Client, a []string) error {
 			v, err := client.Revoke(cmd.Context(), a[0], control.Answer{Actor: actor()})
 			if err != nil {
 				return err
 			}
 			return c.showApproval(v)
-		},
+		}),
 	})
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,6 +24,7 @@ import (
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/control"
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/daemon"
 	"github.com/aurorabot-dev/platform/mcpkit/auth"
+	"github.com/aurorabot-dev/platform/mcpkit/manifest"
 	"github.com/aurorabot-dev/platform/mcpkit/redact"
 )
 
@@ -96,15 +98,37 @@ func (c *cli) runningServers(ctx context.Context) []control.Server {
 	return servers
 }
 
-// safely takes secrets out of an error for people.
+// safely takes secrets out of an error for people, and keeps its hint.
 func safely(err error, secrets *redact.Redactor) error {
 	if err == nil {
 		return nil
 	}
-	if text, hits := secrets.String(err.Error()); len(hits) > 0 {
-		return errors.New(text)
+	text, hits := secrets.String(err.Error())
+	if len(hits) == 0 {
+		return err
 	}
-	return err
+	if h, ok := errors.AsType[*hinted](err); ok {
+		return &hinted{errors.New(text), h.hint}
+	}
+	return errors.New(text)
+}
+
+// atServer makes a verb of what it does with the authorization of the server that is
+// its argument.
+func (c *cli) atServer(src *source, do func(ctx context.Context, client *auth.Client, m *manifest.Manifest) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, a []string) error {
+		secrets := redact.New(nil)
+		logins, err := c.logins(cmd, src, secrets)
+		if err != nil {
+			return err
+		}
+		client, m, err := logins.Client(a[0])
+		if err != nil {
+			return err
+		}
+		defer client.Close()
+		return safely(do(cmd.Context(), client, m), secrets)
+	}
 }
 
 func (c *cli) authLogin() *cobra.Command {
@@ -122,35 +146,24 @@ Where the browser runs on another machine, over ssh for example, it ends at an
 address that it cannot open: paste that address into the terminal. With --json
 each step is one line of JSON.`,
 		Args: args(cobra.ExactArgs(1)),
-		RunE: func(cmd *cobra.Command, a []string) error {
+		PreRunE: func(cmd *cobra.Command, _ []string) error {
 			if timeout <= 0 {
 				return &usageError{fmt.Errorf("--timeout must be more than 0, not %s", timeout), cmd}
 			}
 			if port < 0 || port > math.MaxUint16 {
 				return &usageError{fmt.Errorf("--port is from 1 to %d, not %d", math.MaxUint16, port), cmd}
 			}
-			secrets := redact.New(nil)
-			logins, err := c.logins(cmd, &src, secrets)
-			if err != nil {
-				return err
-			}
-			client, m, err := logins.Client(a[0])
-			if err != nil {
-				return err
-			}
-			defer client.Close()
-			ctx, cancel := context.WithTimeoutCause(cmd.Context(), timeout, fmt.Errorf("nobody has finished the login within %v", timeout))
+			return nil
+		},
+		RunE: c.atServer(&src, func(whole context.Context, client *auth.Client, m *manifest.Manifest) error {
+			ctx, cancel := context.WithTimeoutCause(whole, timeout, fmt.Errorf("nobody has finished the login within %v", timeout))
 			defer cancel()
-			fixed := port
-			if fixed == 0 {
-				fixed = m.MCP.Auth.RedirectPort
-			}
-			err = c.login(ctx, client, m.Package, fixed, scopes)
-			if err != nil && cmd.Context().Err() == nil && ctx.Err() != nil {
+			err := c.login(ctx, client, m.Package, cmp.Or(port, m.MCP.Auth.RedirectPort), scopes)
+			if err != nil && whole.Err() == nil && ctx.Err() != nil {
 				err = context.Cause(ctx)
 			}
-			return safely(err, secrets)
-		},
+			return err
+		}),
 	}))
 	cmd.Flags().StringSliceVar(&scopes, "scope", nil, "scope to ask for besides; may be repeated")
 	cmd.Flags().IntVar(&port, "port", 0, "port of this machine that the browser comes back to (default any)")
@@ -414,26 +427,16 @@ func (c *cli) authLogout() *cobra.Command {
 		Long: `Ask the issuer to revoke the tokens of a server, where it offers that, and remove
 them from this machine in any case.`,
 		Args: args(cobra.ExactArgs(1)),
-		RunE: func(cmd *cobra.Command, a []string) error {
-			secrets := redact.New(nil)
-			logins, err := c.logins(cmd, &src, secrets)
+		RunE: c.atServer(&src, func(ctx context.Context, client *auth.Client, m *manifest.Manifest) error {
+			revoked, err := client.Logout(ctx)
 			if err != nil {
-				return err
-			}
-			client, m, err := logins.Client(a[0])
-			if err != nil {
-				return err
-			}
-			defer client.Close()
-			revoked, err := client.Logout(cmd.Context())
-			if err != nil {
-				return &hinted{safely(err, secrets), "what was stored is removed where it could be; the issuer may still take the tokens until they expire"}
+				return &hinted{err, "what was stored is removed where it could be; the issuer may still take the tokens until they expire"}
 			}
 			if c.json {
 				return c.printJSON(map[string]any{"server": m.Package, "revoked": revoked})
 			}
 			c.out.Printf("logged out of %s; %d tokens revoked\n", console.Safe(m.Package), revoked)
 			return nil
-		},
+		}),
 	}))
 }

@@ -43,7 +43,7 @@ is 1 when the call or the tool failed.`,
 		Example: `  platform call mcp__clock__get_time '{"timezone":"Asia/Shanghai"}'
   echo '{"city":"Berlin"}' | platform call im.polaris.weather.get_weather -`,
 		Args: args(cobra.RangeArgs(1, 2)),
-		RunE: func(cmd *cobra.Command, a []string) error {
+		RunE: c.online(func(cmd *cobra.Command, client *control.Client, a []string) error {
 			req := control.CallRequest{Name: a[0], TimeoutMS: timeout.Milliseconds(), Entrance: "cli", IdempotencyKey: key, Wait: wait}
 			if len(a) == 2 {
 				raw := []byte(a[1])
@@ -68,10 +68,6 @@ is 1 when the call or the tool failed.`,
 			if timeout < 0 {
 				return &usageError{fmt.Errorf("--timeout %s is in the past", timeout), cmd}
 			}
-			client, err := c.dial()
-			if err != nil {
-				return err
-			}
 			if !ask && !wait {
 				req.ApprovedBy = actor()
 			}
@@ -91,7 +87,7 @@ is 1 when the call or the tool failed.`,
 				return &hinted{errors.New(res.Tool + " reported a failure"), ""}
 			}
 			return nil
-		},
+		}),
 	})
 	cmd.Flags().DurationVar(&timeout, "timeout", 0, "how long to wait for the answer, such as 30s (default as the server's manifest says); with --wait also for the person's")
 	cmd.Flags().StringVar(&key, "key", "", "idempotency key: a second call with it gets the first one's answer")

@@ -30,11 +30,7 @@ func (c *cli) callsList() *cobra.Command {
 		Use:   "ls",
 		Short: "List the calls that wait for an answer",
 		Args:  args(cobra.NoArgs),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			client, err := c.dial()
-			if err != nil {
-				return err
-			}
+		RunE: c.online(func(cmd *cobra.Command, client *control.Client, _ []string) error {
 			state := "input_required"
 			if all {
 				state = ""
@@ -62,7 +58,7 @@ func (c *cli) callsList() *cobra.Command {
 			}
 			c.out.Table([]string{"ID", "STATE", "AGE", "TOOL", "QUESTION"}, rows)
 			return nil
-		},
+		}),
 	})
 	cmd.Flags().BoolVar(&all, "all", false, "also those that run, and asynchronous ones that have ended")
 	return cmd
@@ -73,11 +69,7 @@ func (c *cli) callsShow() *cobra.Command {
 		Use:   "show ID",
 		Short: "Show a call and what it waits for",
 		Args:  args(cobra.ExactArgs(1)),
-		RunE: func(cmd *cobra.Command, a []string) error {
-			client, err := c.dial()
-			if err != nil {
-				return err
-			}
+		RunE: c.online(func(cmd *cobra.Command, client *control.Client, a []string) error {
 			s, err := client.CallState(cmd.Context(), a[0], false)
 			if err != nil {
 				return err
@@ -101,7 +93,7 @@ func (c *cli) callsShow() *cobra.Command {
 				c.out.Printf("%s: %s\n", s.Problem.Code, console.Safe(s.Problem.Message))
 			}
 			return nil
-		},
+		}),
 	})
 }
 
@@ -117,11 +109,7 @@ a page that was visited. Where there are several questions, --question says whic
 one is meant; the others are then declined.`,
 		Example: `  platform calls answer 01M8MQPYK60HTSJTRV6YJN0499 --content '{"name":"Ada"}'`,
 		Args:    args(cobra.ExactArgs(1)),
-		RunE: func(cmd *cobra.Command, a []string) error {
-			client, err := c.dial()
-			if err != nil {
-				return err
-			}
+		RunE: c.online(func(cmd *cobra.Command, client *control.Client, a []string) error {
 			state, err := client.CallState(cmd.Context(), a[0], false)
 			if err != nil {
 				return err
@@ -150,7 +138,7 @@ one is meant; the others are then declined.`,
 				return err
 			}
 			return client.AnswerInput(cmd.Context(), a[0], control.InputAnswer{Replies: replies, Actor: actor()})
-		},
+		}),
 	}
 	f := cmd.Flags()
 	f.StringVar(&content, "content", "", "the answer, a JSON object")

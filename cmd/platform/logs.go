@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/console"
+	"github.com/aurorabot-dev/platform/cmd/platform/internal/control"
 )
 
 func (c *cli) logsCommand() *cobra.Command {
@@ -15,13 +16,9 @@ func (c *cli) logsCommand() *cobra.Command {
 		Use:   "logs SERVER",
 		Short: "Show what a server wrote to its standard error; with --json one object for each line",
 		Args:  args(cobra.ExactArgs(1)),
-		RunE: func(cmd *cobra.Command, a []string) error {
+		RunE: c.online(func(cmd *cobra.Command, client *control.Client, a []string) error {
 			if n < 0 {
 				return &usageError{fmt.Errorf("--lines must not be negative, not %d", n), cmd}
-			}
-			client, err := c.dial()
-			if err != nil {
-				return err
 			}
 			return client.Logs(cmd.Context(), a[0], n, follow, func(line string) error {
 				if c.json {
@@ -30,7 +27,7 @@ func (c *cli) logsCommand() *cobra.Command {
 				c.out.Printf("%s\n", console.Safe(line))
 				return nil
 			})
-		},
+		}),
 	})
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on with what comes")
 	cmd.Flags().IntVarP(&n, "lines", "n", 50, "how many of the last lines to show")

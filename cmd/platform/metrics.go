@@ -4,6 +4,8 @@ import (
 	"bytes"
 
 	"github.com/spf13/cobra"
+
+	"github.com/aurorabot-dev/platform/cmd/platform/internal/control"
 )
 
 func (c *cli) metricsCommand() *cobra.Command {
@@ -14,17 +16,13 @@ func (c *cli) metricsCommand() *cobra.Command {
 A Prometheus server reads them at /metrics of the API over TCP ("api" in
 platform.yaml), with the token of DATA/state/token.`,
 		Args: args(cobra.NoArgs),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			client, err := c.dial()
-			if err != nil {
-				return err
-			}
+		RunE: c.online(func(cmd *cobra.Command, client *control.Client, _ []string) error {
 			var text bytes.Buffer
 			if err := client.Metrics(cmd.Context(), &text); err != nil {
 				return err
 			}
 			c.out.Printf("%s", text.Bytes())
 			return nil
-		},
+		}),
 	}
 }

@@ -23,11 +23,7 @@ func (c *cli) policyCommand() *cobra.Command {
 		Use:   "explain TOOL",
 		Short: "Say what would become of a call, which rule decides, and where it stands",
 		Args:  args(cobra.ExactArgs(1)),
-		RunE: func(cmd *cobra.Command, a []string) error {
-			client, err := c.dial()
-			if err != nil {
-				return err
-			}
+		RunE: c.online(func(cmd *cobra.Command, client *control.Client, a []string) error {
 			x, err := client.Explain(cmd.Context(), a[0])
 			if err != nil {
 				return err
@@ -39,7 +35,7 @@ func (c *cli) policyCommand() *cobra.Command {
 				c.out.Printf("%s\n", console.Safe(strings.TrimRight(line, "\n")))
 			}
 			return nil
-		},
+		}),
 	}))
 	return cmd
 }
@@ -59,11 +55,7 @@ func (c *cli) catalogReview() *cobra.Command {
 		Long: `Show the state of each tool (approved, unpinned, added, changed) and what the scan found.
 The exit code is 3 when there are findings or tools that want a review.`,
 		Args: args(cobra.NoArgs),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			client, err := c.dial()
-			if err != nil {
-				return err
-			}
+		RunE: c.online(func(cmd *cobra.Command, client *control.Client, _ []string) error {
 			report, err := client.Review(cmd.Context(), server)
 			if err != nil {
 				return err
@@ -77,7 +69,7 @@ The exit code is 3 when there are findings or tools that want a review.`,
 				return errFindings
 			}
 			return err
-		},
+		}),
 	})
 	cmd.Flags().StringVar(&server, "server", "", "only this server, by name or alias")
 	return cmd
@@ -124,11 +116,7 @@ func (c *cli) catalogDiff() *cobra.Command {
 		Use:   "diff SERVER",
 		Short: "Show how a server's tools differ from what was approved",
 		Args:  args(cobra.ExactArgs(1)),
-		RunE: func(cmd *cobra.Command, a []string) error {
-			client, err := c.dial()
-			if err != nil {
-				return err
-			}
+		RunE: c.online(func(cmd *cobra.Command, client *control.Client, a []string) error {
 			tools, err := client.Diff(cmd.Context(), a[0])
 			if err != nil {
 				return err
@@ -142,7 +130,7 @@ func (c *cli) catalogDiff() *cobra.Command {
 				return errFindings
 			}
 			return err
-		},
+		}),
 	})
 }
 
@@ -173,11 +161,7 @@ func (c *cli) catalogApprove() *cobra.Command {
 		Long: `Approve a server's tools, or one of them, as they are now, and show them as
 "catalog review" does.`,
 		Args: args(cobra.RangeArgs(1, 2)),
-		RunE: func(cmd *cobra.Command, a []string) error {
-			client, err := c.dial()
-			if err != nil {
-				return err
-			}
+		RunE: c.online(func(cmd *cobra.Command, client *control.Client, a []string) error {
 			r := control.PinRequest{Server: a[0], Hash: hash, Actor: actor()}
 			if len(a) == 2 {
 				r.Tool = a[1]
@@ -198,7 +182,7 @@ func (c *cli) catalogApprove() *cobra.Command {
 			}
 			c.showReview(report)
 			return nil
-		},
+		}),
 	})
 	cmd.Flags().StringVar(&hash, "hash", "", "approve only if the tools still have this fingerprint, as review showed it")
 	return cmd

@@ -23,11 +23,7 @@ func (c *cli) promptsList() *cobra.Command {
 		Use:   "ls",
 		Short: "List the prompts with their arguments",
 		Args:  args(cobra.NoArgs),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			client, err := c.dial()
-			if err != nil {
-				return err
-			}
+		RunE: c.online(func(cmd *cobra.Command, client *control.Client, _ []string) error {
 			list, err := client.Prompts(cmd.Context(), server)
 			if err != nil {
 				return err
@@ -46,7 +42,7 @@ func (c *cli) promptsList() *cobra.Command {
 				}
 				return strings.Join(names, " ")
 			})
-		},
+		}),
 	})
 	cmd.Flags().StringVar(&server, "server", "", "only those of this server")
 	return cmd
@@ -60,7 +56,7 @@ func (c *cli) promptsGet() *cobra.Command {
 server wrote for the assistant says so in its first line.`,
 		Example: `  platform prompts get notes review title=Emma`,
 		Args:    args(cobra.MinimumNArgs(2)),
-		RunE: func(cmd *cobra.Command, a []string) error {
+		RunE: c.online(func(cmd *cobra.Command, client *control.Client, a []string) error {
 			arguments := map[string]string{}
 			for _, pair := range a[2:] {
 				name, value, ok := strings.Cut(pair, "=")
@@ -68,10 +64,6 @@ server wrote for the assistant says so in its first line.`,
 					return &usageError{fmt.Errorf("%q is no NAME=VALUE, or is there twice", pair), cmd}
 				}
 				arguments[name] = value
-			}
-			client, err := c.dial()
-			if err != nil {
-				return err
 			}
 			p, err := client.GetPrompt(cmd.Context(), control.PromptRequest{Server: a[0], Prompt: a[1], Arguments: arguments, Entrance: "cli"})
 			if err != nil {
@@ -94,6 +86,6 @@ server wrote for the assistant says so in its first line.`,
 			}
 			c.flagged(p.Flags)
 			return nil
-		},
+		}),
 	})
 }

@@ -26,11 +26,7 @@ func (c *cli) resourcesList() *cobra.Command {
 		Use:   "ls",
 		Short: "List the resources, or the patterns of their URIs",
 		Args:  args(cobra.NoArgs),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			client, err := c.dial()
-			if err != nil {
-				return err
-			}
+		RunE: c.online(func(cmd *cobra.Command, client *control.Client, _ []string) error {
 			read, name := client.Resources, "resources"
 			if templates {
 				read, name = client.Templates, "templates"
@@ -43,7 +39,7 @@ func (c *cli) resourcesList() *cobra.Command {
 				return c.printJSON(map[string]any{name: list})
 			}
 			return c.showItems(list, "no "+name, "URI", func(x itemText) string { return x.URI + x.Template })
-		},
+		}),
 	})
 	cmd.Flags().StringVar(&server, "server", "", "only those of this server")
 	cmd.Flags().BoolVar(&templates, "templates", false, "the patterns of URIs")
@@ -94,11 +90,7 @@ func (c *cli) resourcesRead() *cobra.Command {
 answer. It is recorded that it was read, with its size and hash.`,
 		Example: `  platform resources read clock clock://timers`,
 		Args:    args(cobra.ExactArgs(2)),
-		RunE: func(cmd *cobra.Command, a []string) error {
-			client, err := c.dial()
-			if err != nil {
-				return err
-			}
+		RunE: c.online(func(cmd *cobra.Command, client *control.Client, a []string) error {
 			res, err := client.ReadResource(cmd.Context(), control.ReadRequest{Server: a[0], URI: a[1], Fresh: fresh, Entrance: "cli"})
 			if err != nil {
 				return err
@@ -126,7 +118,7 @@ answer. It is recorded that it was read, with its size and hash.`,
 			}
 			c.flagged(res.Flags)
 			return nil
-		},
+		}),
 	})
 	cmd.Flags().BoolVar(&fresh, "fresh", false, "ask the server also where an earlier answer is still good")
 	return cmd
@@ -148,11 +140,7 @@ func (c *cli) resourcesWatch() *cobra.Command {
 delivered to the inbox instead, until the platform ends or --stop is given. The
 content is never sent along: read it.`,
 		Args: args(cobra.ExactArgs(2)),
-		RunE: func(cmd *cobra.Command, a []string) error {
-			client, err := c.dial()
-			if err != nil {
-				return err
-			}
+		RunE: c.online(func(cmd *cobra.Command, client *control.Client, a []string) error {
 			s := control.Subscription{Server: a[0], URI: a[1]}
 			switch {
 			case inbox:
@@ -160,7 +148,7 @@ content is never sent along: read it.`,
 			case stop:
 				return client.Unsubscribe(cmd.Context(), s)
 			}
-			err = client.Watch(cmd.Context(), s.Server, s.URI, func() error {
+			err := client.Watch(cmd.Context(), s.Server, s.URI, func() error {
 				if c.json {
 					return c.printLine(map[string]any{"server": s.Server, "uri": s.URI, "changed": time.Now().Format(time.RFC3339Nano)})
 				}
@@ -171,7 +159,7 @@ content is never sent along: read it.`,
 				err = errors.New("the platform ended")
 			}
 			return err
-		},
+		}),
 	})
 	cmd.Flags().BoolVar(&inbox, "inbox", false, "deliver changes to the inbox")
 	cmd.Flags().BoolVar(&stop, "stop", false, "deliver no more of them")

@@ -331,6 +331,18 @@ func inertJSON(b []byte) []byte {
 // dial is the client of the platform on the data folder.
 func (c *cli) dial() (*control.Client, error) { return control.Dial(c.data) }
 
+// online makes a verb of what it does with the running platform.
+func (c *cli) online(do func(cmd *cobra.Command, client *control.Client, a []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, a []string) error {
+		client, err := c.dial()
+		if err != nil {
+			return err
+		}
+		defer client.Close()
+		return do(cmd, client, a)
+	}
+}
+
 // quoteArg quotes a shell word where it needs it.
 func quoteArg(s string) string {
 	if s != "" && !strings.ContainsAny(s, " \t\n'\"\\$`&|;<>()*?[]#~!{}") {

@@ -15,11 +15,7 @@ func (c *cli) serversCommand() *cobra.Command {
 		Use:   "servers",
 		Short: "Show the state of each server",
 		Args:  args(cobra.NoArgs),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			client, err := c.dial()
-			if err != nil {
-				return err
-			}
+		RunE: c.online(func(cmd *cobra.Command, client *control.Client, _ []string) error {
 			servers, err := client.Servers(cmd.Context())
 			if err != nil {
 				return err
@@ -36,7 +32,7 @@ func (c *cli) serversCommand() *cobra.Command {
 				c.out.Printf("%s %s\n", c.out.Paint(console.Yellow, "!"), console.Safe(p))
 			}
 			return nil
-		},
+		}),
 	})
 	for action, short := range map[string]string{
 		"start":   "Start a server that was stopped",
@@ -47,13 +43,9 @@ func (c *cli) serversCommand() *cobra.Command {
 			Use:   action + " NAME",
 			Short: short,
 			Args:  args(cobra.ExactArgs(1)),
-			RunE: func(cmd *cobra.Command, a []string) error {
-				client, err := c.dial()
-				if err != nil {
-					return err
-				}
+			RunE: c.online(func(cmd *cobra.Command, client *control.Client, a []string) error {
 				return client.Act(cmd.Context(), a[0], action)
-			},
+			}),
 		})
 	}
 	return cmd

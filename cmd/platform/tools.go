@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/console"
+	"github.com/aurorabot-dev/platform/cmd/platform/internal/control"
 	"github.com/aurorabot-dev/platform/mcpkit/openai"
 	"github.com/aurorabot-dev/platform/mcpkit/policy/rules"
 )
@@ -24,15 +25,11 @@ func (c *cli) toolsCommand() *cobra.Command {
 that a chat completions request takes as "tools", byte for byte the same for the
 same catalogue.`,
 		Args: args(cobra.NoArgs),
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		RunE: c.online(func(cmd *cobra.Command, client *control.Client, _ []string) error {
 			if err := oneOf(cmd, "format", format, "table", "json", "openai"); err != nil {
 				return err
 			}
 			if err := oneOf(cmd, "profile", cmp.Or(profile, openai.DefaultProfile), openai.Profiles()...); err != nil {
-				return err
-			}
-			client, err := c.dial()
-			if err != nil {
 				return err
 			}
 			if format == "openai" {
@@ -68,7 +65,7 @@ same catalogue.`,
 			}
 			c.out.Table([]string{"NAME FOR MODELS", "TOOL", "RISK", "POLICY", "DESCRIPTION"}, rows)
 			return nil
-		},
+		}),
 	}
 	c.jsonFlag(cmd).Flags().StringVar(&format, "format", "table", "table, json (as --json) or openai")
 	cmd.MarkFlagsMutuallyExclusive("json", "format")
