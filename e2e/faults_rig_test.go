@@ -361,6 +361,7 @@ func (r *rig) acked() int {
 // ackedMore waits until n more events are acknowledged.
 func (r *rig) ackedMore(n int) {
 	r.t.Helper()
+	defer r.stuck()
 	from := r.acked()
 	until(r.t, time.Minute, fmt.Sprint(n, " more acknowledgements"), func() (bool, any) {
 		now := r.acked()
@@ -388,6 +389,7 @@ func (r *rig) deliveredMore(n int) {
 // degraded waits until the producer says why nothing moves; the cause must hold one of want.
 func (r *rig) degraded(want ...string) {
 	r.t.Helper()
+	defer r.stuck()
 	until(r.t, time.Minute, fmt.Sprint("degraded with one of ", want), func() (bool, any) {
 		state := r.producer.state()
 		return strings.HasPrefix(state, "degraded") && slices.ContainsFunc(want, func(w string) bool { return strings.Contains(state, w) }), state + r.producer.errors()
@@ -397,6 +399,7 @@ func (r *rig) degraded(want ...string) {
 // wellAgain waits until the producer says that all is well.
 func (r *rig) wellAgain() {
 	r.t.Helper()
+	defer r.stuck()
 	until(r.t, time.Minute, "well again", func() (bool, any) {
 		last := r.producer.state() + " " + r.producer.errors()
 		if r.consumer != nil {
@@ -418,6 +421,7 @@ func (r *rig) unwatched(do func()) {
 // ackedNoMore waits until nothing is acknowledged any more, and sees that it stays so.
 func (r *rig) ackedNoMore() {
 	r.t.Helper()
+	defer r.stuck()
 	until(r.t, time.Minute, "nothing acknowledged any more", func() (bool, any) {
 		before := r.acked()
 		time.Sleep(500 * time.Millisecond)
@@ -436,6 +440,7 @@ func (r *rig) complete() {
 // taken waits until the consumer has taken everything there is.
 func (r *rig) taken() {
 	r.t.Helper()
+	defer r.stuck()
 	until(r.t, time.Minute, "everything taken", func() (bool, any) {
 		left := 0
 		for _, folder := range []string{"pending", "processing"} {
