@@ -1,6 +1,7 @@
 package natsbus
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,6 +24,10 @@ type link struct {
 	js   jetstream.JetStream
 	down func(error) // told why, each time the connection is lost or cannot be made
 
+	// refusal is why the server is about to close the connection, of which the
+	// end alone would be told. Only callbacks use it, which come one by one.
+	refusal error
+
 	mu      sync.Mutex
 	session context.Context // nil while there is none
 	end     context.CancelCauseFunc
@@ -36,7 +41,9 @@ func connect(opt Options, down func(error)) (*link, error) {
 		if err == nil {
 			err = errors.New("closed by the server")
 		}
-		l.lost(fmt.Errorf("%w: %w", errLinkDown, err))
+		err = cmp.Or(l.refusal, err)
+		l.refusal = nil
+		l.lost(fmt.Errorf("%w: %w", errLinkDown, opt.explain(err)))
 	}
 	list := append(opt.natsOptions(),
 		nats.ConnectHandler(func(*nats.Conn) { l.made() }),
@@ -44,6 +51,9 @@ func connect(opt Options, down func(error)) (*link, error) {
 		nats.DisconnectErrHandler(failed),
 		nats.ReconnectErrHandler(failed),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
+			if refused(err) {
+				l.refusal = err
+			}
 			opt.Logger.Warn("nats bus", "error", err)
 		}))
 	conn, err := nats.Connect(strings.Join(opt.URLs, ","), list...)

@@ -1,10 +1,14 @@
 package natsbus
 
 import (
+	"bytes"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"log/slog"
+	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -21,7 +25,7 @@ type Options struct {
 	URLs    []string        // of any servers of a cluster; nats://127.0.0.1:4222
 	Journal journal.Options // of this bus alone; Logger and Retry are set from these options where empty
 
-	Creds             string // file of a user's JWT and seed
+	Creds             string // file of a user's JWT and seed, read anew with each connection; a name and password or a token are in URLs
 	CA                string // file of the authorities that the server's certificate is checked against
 	CertFile, KeyFile string // of the client's certificate
 	Domain            string // JetStream domain; none
@@ -123,6 +127,9 @@ func (o *Options) complete() error {
 			}
 		}
 	}
+	if _, err := os.Stat(o.Creds); err == nil && !credsIn(o.Creds) {
+		fault("%s holds no user's JWT and seed, as \"nsc generate creds\" writes them", o.Creds)
+	}
 	return faults.ErrorOrNil()
 }
 
@@ -156,4 +163,47 @@ func (o *Options) natsOptions() []nats.Option {
 		list = append(list, nats.ClientCert(o.CertFile, o.KeyFile))
 	}
 	return list
+}
+
+// refused reports whether err says that the server does not accept who connects.
+func refused(err error) bool {
+	return slices.ContainsFunc([]error{nats.ErrAuthorization, nats.ErrAuthExpired, nats.ErrAuthRevoked, nats.ErrAccountAuthExpired},
+		func(e error) bool { return errors.Is(err, e) })
+}
+
+// explain adds to the error of a connection what a person can do about it.
+func (o *Options) explain(err error) error {
+	var servers, users []string
+	for _, list := range o.URLs {
+		for raw := range strings.SplitSeq(list, ",") {
+			u, e := url.Parse(strings.TrimSpace(raw))
+			if e != nil {
+				continue
+			}
+			servers = append(servers, u.Host)
+			if name := u.User.Username(); name != "" {
+				if _, password := u.User.Password(); password {
+					users = append(users, fmt.Sprintf("user %q with its password", name))
+				} else {
+					users = append(users, "a token")
+				}
+			}
+		}
+	}
+	at := strings.Join(servers, ", ")
+	switch {
+	case !refused(err):
+		return err
+	case o.Creds != "":
+		return fmt.Errorf("%w: the server at %s does not accept the credentials in %s: have them made anew; the file is read again with each attempt", err, at, o.Creds)
+	case len(users) > 0:
+		return fmt.Errorf("%w: the server at %s does not accept %s of its URL", err, at, strings.Join(users, ", "))
+	}
+	return fmt.Errorf("%w: the server at %s wants credentials: a creds file, or a URL such as nats://USER:PASSWORD@HOST or nats://TOKEN@HOST", err, at)
+}
+
+// credsIn reports whether a file holds a user's JWT and seed.
+func credsIn(path string) bool {
+	raw, err := os.ReadFile(path)
+	return err == nil && bytes.Contains(raw, []byte("BEGIN NATS USER JWT")) && bytes.Contains(raw, []byte("BEGIN USER NKEY SEED"))
 }
