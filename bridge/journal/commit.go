@@ -67,15 +67,23 @@ const lookEvery = 2 * time.Second
 func (j *Journal) look() {
 	err := j.inPlace()
 	if err == nil {
-		var d disk
-		if d, err = j.opt.look(j.opt.Dir); err == nil {
-			err = d.holds(times(j.State().Err != nil), debt{}, 0)
-		}
+		err = j.hasRoom()
+	}
+	if errSpace(err) && j.dropSpare() {
+		err = j.hasRoom()
 	}
 	j.setState(err)
 	if err != nil {
 		poke(j.rotated)
 	}
+}
+
+func (j *Journal) hasRoom() error {
+	d, err := j.opt.look(j.opt.Dir)
+	if err != nil {
+		return err
+	}
+	return d.holds(times(j.State().Err != nil), debt{}, 0)
 }
 
 // gather lets all goroutines that are ready to run queue their records before
@@ -111,8 +119,12 @@ func (j *Journal) commit(b *batch) error {
 			err = j.write(b, size)
 		}
 		if err == nil {
+			j.committed.Store(time.Now().UnixNano())
 			j.setState(nil)
 			return nil
+		}
+		if errSpace(err) && j.dropSpare() {
+			continue
 		}
 		if attempt == 0 && j.seg == nil && j.State().Err == nil && !errSpace(err) {
 			j.opt.Logger.Error("journal: writing failed, trying a new segment", "error", err)
@@ -146,7 +158,7 @@ func (j *Journal) write(b *batch, size int64) error {
 		if err := j.heal(); err != nil {
 			return err
 		}
-		seg, err := createSegment(j.opt.Dir, b.first, size, j.opt.Fault)
+		seg, err := j.nextSegment(b.first, size)
 		if err != nil {
 			return err
 		}
@@ -177,7 +189,11 @@ func (j *Journal) lost(cause error) {
 func (j *Journal) use(seg *segment) {
 	j.seg = seg
 	j.owned.Go(func() {
-		if err := seg.fillAhead(j.closing); err != nil {
+		err := seg.fillAhead(j.closing)
+		if err == nil {
+			err = j.makeSpare(seg)
+		}
+		if err != nil {
 			j.opt.Logger.Debug("journal: filling a segment ahead", "error", err) // commits will meet it
 		}
 	})

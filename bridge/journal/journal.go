@@ -13,8 +13,8 @@
 //	err = j.Wait(ctx, pos) // durable
 //
 // A directory holds segments NNN.log named after the position of their first
-// record, for each full segment a summary NNN.ids of the ids in it, and what
-// had to be cut from a segment as NNN-OFFSET.torn:
+// record, for each full segment a summary NNN.ids of the ids in it, what had to be
+// cut from a segment as NNN-OFFSET.torn, and at times next.segment, made ahead:
 //
 //	segment  64 bytes: "aurjrnl1", first position, zeros; then records, zeros
 //	record   64 bytes: size, crc32c of all that follows, position, time, seq,
@@ -137,6 +137,8 @@ type Journal struct {
 	debts   debts // of records that are synced
 
 	seg       *segment // the committer's own
+	spares    spares
+	committed atomic.Int64 // when a batch was, in nanoseconds of the clock
 	kick      chan struct{}
 	closing   chan struct{}
 	closeOnce sync.Once
@@ -182,6 +184,10 @@ func Open(opt Options) (_ *Journal, err error) {
 		return nil, err
 	}
 	opt.fitQueue()
+	if err := os.Remove(filepath.Join(opt.Dir, spareName)); err != nil && !errors.Is(err, os.ErrNotExist) {
+		lock.Close()
+		return nil, err
+	}
 	j := &Journal{
 		opt: opt, lock: lock, index: newIndex(opt.MaxIDs, opt.MaxIDAge), sources: sources{},
 		next: 1, pending: newBatch(nil), room: make(chan struct{}),
@@ -356,6 +362,7 @@ func (j *Journal) Close() error {
 		close(j.closing)
 		j.mu.Unlock()
 		j.owned.Wait()
+		j.dropSpare()
 		if j.seg != nil {
 			err = j.seg.seal()
 		}

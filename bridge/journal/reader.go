@@ -13,6 +13,7 @@ import (
 type Reader struct {
 	dir   string
 	upTo  func() uint64 // highest position to give; nil for all that is valid
+	known uint64        // what it was last
 	next  uint64
 	w     *window
 	off   int64
@@ -44,8 +45,10 @@ func (r *Reader) Pos() uint64 { return r.next - 1 }
 // Next is the next record, or io.EOF when there is none at present.
 func (r *Reader) Next() (Record, error) {
 	for {
-		if r.upTo != nil && r.next > r.upTo() {
-			return Record{}, io.EOF
+		if r.upTo != nil && r.next > r.known {
+			if r.known = r.upTo(); r.next > r.known {
+				return Record{}, io.EOF
+			}
 		}
 		if r.w == nil {
 			if err := r.open(); err != nil {

@@ -31,9 +31,15 @@ type segment struct {
 	off   int64 // end of the synced records
 	size  int64
 
-	mu     sync.Mutex
-	filled int64 // end of the blocks written before, with zeros or records
-	sealed bool
+	mu      sync.Mutex
+	filled  int64 // end of the blocks written before, with zeros or records
+	written int64 // end of the records, also of those not synced
+	sealed  bool
+	inUse   chan struct{} // closed when a stride has been written
+}
+
+func newSegment(f *os.File, fault func(string) error, first uint64, off, size int64) *segment {
+	return &segment{f: f, fault: fault, first: first, off: off, size: size, filled: off, written: off, inUse: make(chan struct{})}
 }
 
 func segmentPath(dir string, first uint64) string {
@@ -50,7 +56,7 @@ func createSegment(dir string, first uint64, size int64, fault func(string) erro
 	if err != nil {
 		return nil, err
 	}
-	s := &segment{f: f, fault: fault, first: first, off: headerSize, size: size, filled: headerSize}
+	s := newSegment(f, fault, first, headerSize, size)
 	defer func() {
 		if err != nil {
 			f.Close()
@@ -60,10 +66,7 @@ func createSegment(dir string, first uint64, size int64, fault func(string) erro
 	if err := allocate(f, size); err != nil {
 		return nil, err
 	}
-	var h [headerSize]byte
-	copy(h[:], segmentMagic)
-	binary.LittleEndian.PutUint64(h[8:], first)
-	if _, err := f.WriteAt(h[:], 0); err != nil {
+	if err := writeHeader(f, first); err != nil {
 		return nil, err
 	}
 	if _, err := s.fill(f); err != nil {
@@ -78,13 +81,21 @@ func createSegment(dir string, first uint64, size int64, fault func(string) erro
 	return s, durable.SyncDir(dir)
 }
 
+func writeHeader(f *os.File, first uint64) error {
+	var h [headerSize]byte
+	copy(h[:], segmentMagic)
+	binary.LittleEndian.PutUint64(h[8:], first)
+	_, err := f.WriteAt(h[:], 0)
+	return err
+}
+
 // resumeSegment takes up a segment whose records end at off, of which the rest was cut.
 func resumeSegment(dir string, first uint64, off, size int64, fault func(string) error) (*segment, error) {
 	f, err := os.OpenFile(segmentPath(dir, first), os.O_RDWR, 0)
 	if err != nil {
 		return nil, err
 	}
-	s := &segment{f: f, fault: fault, first: first, off: off, filled: off, size: size}
+	s := newSegment(f, fault, first, off, size)
 	if err := allocate(f, size); err != nil {
 		s.size = off // full: the next batch makes a new one, which waits for space
 	}
@@ -154,9 +165,7 @@ func (s *segment) append(b []byte) error {
 		return err
 	}
 	end := s.off + int64(len(b))
-	s.mu.Lock()
-	s.filled = max(s.filled, end) // no zeros over these
-	s.mu.Unlock()
+	s.note(end)
 	if _, err := s.f.WriteAt(b, s.off); err != nil {
 		return err
 	}
@@ -168,6 +177,16 @@ func (s *segment) append(b []byte) error {
 	}
 	s.off = end
 	return s.fault("journal synced")
+}
+
+// note says that records are written up to end.
+func (s *segment) note(end int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.written < stride && end >= stride && !s.sealed {
+		close(s.inUse)
+	}
+	s.filled, s.written = max(s.filled, end), end // no zeros over these
 }
 
 func fdatasync(f *os.File) error {
@@ -225,8 +244,11 @@ func (s *segment) abandon() {
 
 func (s *segment) stopFilling() {
 	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.written < stride && !s.sealed {
+		close(s.inUse) // nobody waits any longer
+	}
 	s.sealed = true
-	s.mu.Unlock()
 }
 
 // list returns the positions that name the files of dir with a suffix, rising.

@@ -1,0 +1,138 @@
+package journal
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+)
+
+func spareOf(dir string) (os.FileInfo, bool) {
+	info, err := os.Stat(filepath.Join(dir, spareName))
+	return info, err == nil
+}
+
+func (s *spares) isReady() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ready != nil
+}
+
+// addBytes adds records of 1 KB, numbered on from from.
+func addBytes(t *testing.T, j *Journal, from, n int) (next int) {
+	t.Helper()
+	for ; n > 0; n -= 1 << 10 {
+		r := event(from)
+		r.Body = append(r.Body, make([]byte, 800)...)
+		add(t, j, r)
+		from++
+	}
+	return from
+}
+
+// dense fails unless dir holds the records 1 to n.
+func dense(t *testing.T, dir string, n int) {
+	t.Helper()
+	all := readDir(t, dir)
+	if len(all) != n {
+		t.Fatalf("%d records, want %d", len(all), n)
+	}
+	for i, r := range all {
+		if r.Pos != uint64(i+1) || r.Seq != r.Pos {
+			t.Fatalf("record %d has position %d and seq %d", i+1, r.Pos, r.Seq)
+		}
+	}
+}
+
+func TestTheNextSegmentIsReadyBeforeItIsNeeded(t *testing.T) {
+	dir := t.TempDir()
+	j := open(t, Options{Dir: dir, SegmentBytes: 2 << 20})
+	add(t, j, event(1))
+	if _, there := spareOf(dir); there {
+		t.Error("a journal that is hardly used takes the room of two segments")
+	}
+	n := addBytes(t, j, 2, 5<<18)
+	eventually(t, "a spare", j.spares.isReady)
+	for range 3 {
+		spare, _ := spareOf(dir)
+		logs, err := list(dir, ".log")
+		for before := len(logs); len(logs) == before && err == nil; logs, err = list(dir, ".log") {
+			n = addBytes(t, j, n, 1<<10)
+		}
+		if info, e := os.Stat(segmentPath(dir, logs[len(logs)-1])); errors.Join(e, err) != nil || !os.SameFile(info, spare) {
+			t.Errorf("the next segment is not the spare: %v", errors.Join(e, err))
+		}
+		n = addBytes(t, j, n, 5<<18)
+		eventually(t, "another spare", j.spares.isReady)
+	}
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, there := spareOf(dir); there {
+		t.Error("Close leaves the spare")
+	}
+	dense(t, dir, n-1)
+}
+
+func TestWithoutAUsableSpareASegmentIsMadeWhenNeeded(t *testing.T) {
+	for name, spoil := range map[string]func(dir string, broken *atomic.Bool) error{
+		"removed":          func(dir string, _ *atomic.Bool) error { return os.Remove(filepath.Join(dir, spareName)) },
+		"cannot be opened": func(_ string, broken *atomic.Bool) error { broken.Store(true); return nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir, broken := t.TempDir(), new(atomic.Bool)
+			j := open(t, Options{Dir: dir, SegmentBytes: 2 << 20, Fault: func(step string) error {
+				if step == "journal create" && broken.CompareAndSwap(true, false) {
+					return errors.New("no more files")
+				}
+				return nil
+			}})
+			n := addBytes(t, j, 1, 5<<18)
+			eventually(t, "a spare", j.spares.isReady)
+			if err := spoil(dir, broken); err != nil {
+				t.Fatal(err)
+			}
+			n = addBytes(t, j, n, 3<<20)
+			if err := j.Close(); err != nil {
+				t.Fatal(err)
+			}
+			dense(t, dir, n-1)
+		})
+	}
+}
+
+func TestASpareGivesWayWhereRoomIsShort(t *testing.T) {
+	s := newSmall(1<<30, 1<<20)
+	dir := t.TempDir()
+	j := open(t, Options{Dir: dir, SegmentBytes: 2 << 20, look: s.look})
+	addBytes(t, j, 1, 5<<18)
+	eventually(t, "a spare", j.spares.isReady)
+	s.free.Store(50_000) // less than the reserve
+	eventually(t, "a degraded journal", func() bool { return j.State().Err != nil })
+	if _, there := spareOf(dir); there {
+		t.Error("the journal waits for room and keeps its spare")
+	}
+	s.free.Store(16<<20 + 50_000) // enough to write, too little for a spare
+	eventually(t, "a journal that writes", func() bool { return j.State().Err == nil })
+	addBytes(t, j, 10_000, 2<<20)
+	if _, there := spareOf(dir); there {
+		t.Error("a spare on a small disk")
+	}
+}
+
+func TestTheSpareOfAProcessThatDiedIsNotUsed(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, spareName), []byte("half of it"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	j := open(t, Options{Dir: dir, SegmentBytes: 2 << 20})
+	if _, there := spareOf(dir); there {
+		t.Error("it is still there")
+	}
+	n := addBytes(t, j, 1, 5<<20)
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	dense(t, dir, n-1)
+}
