@@ -51,9 +51,10 @@ type Options struct {
 	Dir     string          // the folder of folders; made when missing
 	Journal journal.Options // Logger, Retry and Fault are set from these options where empty
 
-	Batch         int           // files made visible together; 512
+	Batch         int           // files made visible together; 256
 	MaxLag        int           // records that may wait for their files before Publish blocks; 32,768
 	MaxLagBytes   int64         // and the size of their files; 256 MiB
+	Pace          time.Duration // between batches that are not full; 10 ms, negative for none
 	MaxDefer      time.Duration // how long files may be put off in a burst, so that acknowledgements are fast; 1 s, negative for never
 	Soft          Limit         // of pending/; 800,000 files, Spill
 	Hard          Limit         // and where delivery stops; 1,000,000 files, Block
@@ -70,9 +71,10 @@ type Options struct {
 }
 
 func (o *Options) defaults() {
-	set(&o.Batch, 512)
+	set(&o.Batch, 256)
 	set(&o.MaxLag, 32_768)
 	set(&o.MaxLagBytes, 256<<20)
+	set(&o.Pace, 10*time.Millisecond)
 	set(&o.MaxDefer, time.Second)
 	set(&o.Soft, Limit{Files: 800_000, Do: Spill})
 	set(&o.Hard, Limit{Files: 1_000_000, Do: Block})

@@ -29,19 +29,19 @@ import (
 //  5. sync the folder pending/
 //  6. save the checkpoint (not synced: the next intent carries it)
 type projector struct {
-	x        *Inbox
-	visible  atomic.Uint64 // every record up to here is visible or needs no file
-	settled  atomic.Uint64 // and up to here the name in pending/ is durable
-	pos      uint64        // is visible, also in the middle of a batch
-	renamed  uint64        // the last of them with a file
-	reader   *journal.Reader
-	cp       checkpointFile
-	dirs     *dirs
-	dirty    bool              // the last attempt failed somewhere
-	limit    int               // files in the next batch: fewer after a failure, for a disk that has little room
-	recent   []map[string]bool // the names of the last batches
-	deferred time.Duration     // in the present burst, see giveWay
-	doubt    uint64            // records up to here may have been delivered by a lost checkpoint
+	x       *Inbox
+	visible atomic.Uint64 // every record up to here is visible or needs no file
+	settled atomic.Uint64 // and up to here the name in pending/ is durable
+	pos     uint64        // is visible, also in the middle of a batch
+	renamed uint64        // the last of them with a file
+	reader  *journal.Reader
+	cp      checkpointFile
+	dirs    *dirs
+	dirty   bool              // the last attempt failed somewhere
+	limit   int               // files in the next batch: fewer after a failure, for a disk that has little room
+	recent  []map[string]bool // the names of the last batches
+	pacer   pacer
+	doubt   uint64 // records up to here may have been delivered by a lost checkpoint
 }
 
 // maxBatchBytes ends a batch early where events are large.
@@ -100,7 +100,7 @@ func (p *projector) project(ctx context.Context) error {
 		if err := p.x.journal.Wait(ctx, p.pos+1); err != nil {
 			return nil
 		}
-		p.giveWay(ctx)
+		p.pacer.begin(ctx)
 		room, err := p.x.census.room()
 		if err != nil {
 			return err
@@ -128,8 +128,14 @@ func (p *projector) prepare(wait func(pos uint64) bool, last uint64, room int) *
 	if b.open.keep = fewFiles; p.x.opt.NoSyncFS {
 		b.open.keep = p.limit
 	}
+	durable := p.x.journal.Durable()
 	for len(b.files) < limit && b.bytes < maxBatchBytes && b.err == nil {
-		durable := p.x.journal.Durable()
+		if b.last >= durable {
+			durable = p.x.journal.Durable()
+		}
+		if len(b.files)%16 == 15 && p.pacer.burst() {
+			break
+		}
 		rec, err := p.reader.Next()
 		p.gap(b, &rec, err)
 		switch {
@@ -209,15 +215,15 @@ func (p *projector) pipe(ctx context.Context, b *batch) error {
 			if err := p.show(b); err != nil {
 				return err
 			}
-			if err := p.settle(); err != nil {
-				return err
-			}
 			if b.err == nil {
 				p.limit = min(p.x.opt.Batch, 2*p.limit)
 			}
-			return cmp.Or(b.err, next.err)
+			if err := cmp.Or(b.err, next.err); err != nil || p.pos < p.x.journal.Durable() {
+				return err
+			}
+			return p.settle()
 		}
-		p.giveWay(ctx)
+		p.pacer.between(ctx)
 		room, _ = p.x.census.room(b, next)
 		p.startSync(ctx, next)
 		ready := b
@@ -276,36 +282,18 @@ func (p *projector) startSync(ctx context.Context, b *batch) {
 	})
 }
 
-// giveWay leaves the disk to a burst of publishers, whose acknowledgements come
-// several times faster then: as long as it goes on, is longer than two batches,
-// and fits well into MaxLag; once, and not longer than MaxDefer.
-func (p *projector) giveWay(ctx context.Context) {
-	const tick = 5 * time.Millisecond
-	backlog := p.x.backlog()
-	if backlog <= int64(p.x.opt.Batch) {
-		p.deferred = 0
-	}
-	for last := uint64(0); backlog > 2*int64(p.x.opt.Batch) && backlog < int64(p.x.opt.MaxLag)*15/16 && p.deferred < p.x.opt.MaxDefer; backlog = p.x.backlog() {
-		end, _ := p.x.journal.End()
-		if end == last {
-			return
-		}
-		last = end
-		p.deferred += tick
-		select {
-		case <-time.After(tick):
-		case <-ctx.Done():
-			return
-		}
-	}
-}
-
-// prepareWhile prepares the batch after b until b is synced.
+// prepareWhile prepares the batch after b until b is synced, once enough records
+// follow; fewer are left for a later one.
 func (p *projector) prepareWhile(ctx context.Context, b *batch, room int) *batch {
 	if room <= 0 || b.err != nil || len(b.files) == 0 || ctx.Err() != nil {
 		return &batch{last: b.last}
 	}
 	more := func(pos uint64) bool { return p.x.journal.Wait(b.syncing, pos) == nil }
+	for enough := b.last + uint64(p.x.opt.Batch/4); p.x.journal.Durable() < enough; {
+		if !more(p.x.journal.Durable() + 1) {
+			return &batch{last: b.last}
+		}
+	}
 	return p.prepare(more, b.last, room)
 }
 

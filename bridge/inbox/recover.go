@@ -13,7 +13,7 @@ import (
 // recoverProjection completes what the last process left. tmpGone says that
 // tmp/ was not there, so that it cannot tell what was visible.
 func recoverProjection(x *Inbox, tmpGone bool) (_ *projector, err error) {
-	p := &projector{x: x, limit: x.opt.Batch}
+	p := &projector{x: x, limit: x.opt.Batch, pacer: pacer{x: x}}
 	p.cp.syncs = &x.syncs
 	dir := x.opt.Journal.Dir
 	cp, turn, err := readCheckpoint(dir)
