@@ -62,7 +62,7 @@ func (p *pacer) probe(ctx context.Context) {
 
 // burst reports whether publishers are so far ahead of the files that they are
 // in a burst, and way is to be given to it.
-func (p *pacer) burst() bool { return p.x.backlog() > 4*int64(p.x.opt.Batch) && p.mayDefer() }
+func (p *pacer) burst() bool { return p.x.backlog() > 8*int64(p.x.opt.Batch) && p.mayDefer() }
 
 // mayDefer is whether waiting fits well into MaxLag and MaxDefer.
 func (p *pacer) mayDefer() bool {
