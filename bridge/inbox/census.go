@@ -128,7 +128,7 @@ func (c *census) run(ctx context.Context) {
 }
 
 // follow counts once and then listens. It ends when events were missed or the
-// folder is gone, with ctx, and after a while when too much moved for the count.
+// folder is gone, with ctx, and after a while when files moved during the count.
 func (c *census) follow(ctx context.Context, w *watch) (took time.Duration) {
 	defer context.AfterFunc(ctx, w.interrupt)()
 	c.mu.Lock()
@@ -155,10 +155,11 @@ func (c *census) follow(ctx context.Context, w *watch) (took time.Duration) {
 
 const pause = 10 * time.Millisecond
 
-// list counts the files of the folder. It is not exact when much moved meanwhile.
+// list counts the files of the folder. It is not exact when files moved meanwhile:
+// each of them may have been listed or not.
 func (c *census) list(w *watch) (took time.Duration, exact bool) {
 	start := time.Now()
-	before := c.drain(w)
+	_, before := c.drain(w)
 	var n, sampled int64
 	var size float64
 	err := eachName(c.dir, func(name string) {
@@ -172,28 +173,28 @@ func (c *census) list(w *watch) (took time.Duration, exact bool) {
 			}
 		}
 	})
-	after := c.drain(w)
+	changes, after := c.drain(w)
 	if err != nil {
 		return time.Since(start), false
 	}
 	c.mu.Lock()
-	c.listed = n - after
+	c.listed = n - changes
 	c.size = size / float64(max(1, sampled)) * float64(n)
 	c.mu.Unlock()
 	c.listing.Store(false)
-	moved := max(after-before, before-after)
-	return time.Since(start), moved <= n/50
+	return time.Since(start), after == before
 }
 
-// drain notes what inotify told of by now, and returns the changes so far.
-func (c *census) drain(w *watch) int64 {
+// drain notes what inotify told of by now, and returns what that changed so far
+// and how many files moved.
+func (c *census) drain(w *watch) (changes, moves int64) {
 	if w != nil {
 		came, taken, _ := w.read() // an error comes again with the next
 		c.note(came, taken)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.changes()
+	return c.changes(), c.added + c.returned + c.taken
 }
 
 // watch hears of the files that come to a folder and go from it.

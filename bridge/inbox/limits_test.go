@@ -118,6 +118,28 @@ func TestALimitOfBytesBlocksUntilTheBrainTakesSome(t *testing.T) {
 	}
 }
 
+func TestTheCountOfPendingIsExactAfterAListingThatFilesMovedIn(t *testing.T) {
+	opt := options(t.TempDir())
+	open(t, opt).Close()
+	pending := filepath.Join(opt.Dir, queue.Pending)
+	place := func(n int) {
+		if err := os.WriteFile(filepath.Join(pending, fmt.Sprintf("event_test.event_%d.json", n)), nil, 0o600); err != nil {
+			t.Error(err)
+		}
+	}
+	n := 10_000
+	for i := range n {
+		place(i)
+	}
+	x := open(t, opt)
+	for x.census.listing.Load() {
+		place(n)
+		n++
+		time.Sleep(100 * time.Microsecond) // few of them, so that the count is nearly right
+	}
+	eventually(t, fmt.Sprint(n, " pending"), func() bool { return x.Counters().Pending == int64(n) })
+}
+
 func TestTheCountOfPendingFollowsTheBrainsMoves(t *testing.T) {
 	opt := options(t.TempDir())
 	before := open(t, opt)
