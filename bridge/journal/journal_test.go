@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -468,6 +469,39 @@ func TestRetentionDropsWholeOldSegmentsButNoUndeliveredRecordAndNoIDs(t *testing
 	})
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+func TestWhatWasKeptAsideGoesByAgeOnceItsSegmentIsGone(t *testing.T) {
+	dir := t.TempDir()
+	opt := Options{Dir: dir, Space: roomy, KeepAge: time.Hour}
+	j := open(t, opt)
+	add(t, j, event(1))
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for name, age := range map[string]time.Duration{
+		"00000000000000000001-64.torn": 2 * time.Hour, // its segment is there
+		"00000000000000000005-64.torn": 2 * time.Hour,
+		"00000000000000000007-64.torn": 0,
+	} {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte("bytes"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chtimes(path, time.Time{}, time.Now().Add(-age)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if planned, err := Prune(opt, 1, true); err != nil || len(planned) != 1 {
+		t.Errorf("planned %v, %v", planned, err)
+	}
+	if _, err := Prune(opt, 1, false); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"00000000000000000001-64.torn", "00000000000000000007-64.torn"}
+	if left, err := TornFiles(dir); err != nil || !slices.Equal(left, want) {
+		t.Errorf("left: %v, %v", left, err)
 	}
 }
 

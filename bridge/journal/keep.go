@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -83,7 +84,7 @@ func Prune(opt Options, delivered uint64, dryRun bool) ([]Dropped, error) {
 
 // retain drops full segments that have a summary, and summaries whose ids all
 // lie below horizon (0: keeps all). The newest summary stays: it knows the
-// seqs of all sources.
+// seqs of all sources. What was kept aside of a segment goes by KeepAge, after it.
 func retain(opt Options, delivered, horizon uint64, dryRun bool) (dropped []Dropped, err error) {
 	logs, err := list(opt.Dir, ".log")
 	if err != nil {
@@ -130,6 +131,24 @@ func retain(opt Options, delivered, horizon uint64, dryRun bool) (dropped []Drop
 			continue
 		}
 		if err := drop(idsPath(opt.Dir, ids[i])); err != nil {
+			return dropped, err
+		}
+	}
+	torn, err := TornFiles(opt.Dir)
+	if err != nil {
+		return dropped, err
+	}
+	for _, name := range torn {
+		path := filepath.Join(opt.Dir, name)
+		info, err := os.Stat(path)
+		if err != nil {
+			return dropped, err
+		}
+		first, _ := strconv.ParseUint(name[:min(20, len(name))], 10, 64)
+		if slices.Contains(logs, first) || time.Since(info.ModTime()) <= opt.KeepAge {
+			continue
+		}
+		if err := drop(path); err != nil {
 			return dropped, err
 		}
 	}
