@@ -17,8 +17,10 @@ type pacer struct {
 }
 
 const (
-	tick     = 5 * time.Millisecond
-	lull     = 25 * time.Millisecond // ends a burst
+	tick     = time.Millisecond
+	asking   = 10 * time.Millisecond // whether there is a burst
+	silence  = 3 * time.Millisecond  // says that there is none
+	lull     = 25 * time.Millisecond // ends one
 	minPause = 500 * time.Millisecond
 	maxPause = 8 * time.Second
 	patience = 15 // sixteenths of MaxLag that a burst may fill
@@ -53,7 +55,7 @@ func (p *pacer) probe(ctx context.Context) {
 	if p.x.backlog() <= batch/2 {
 		return
 	}
-	for p.mayDefer() && !p.burst() && p.tick(ctx)+p.tick(ctx) > batch {
+	for p.mayDefer() && !p.burst() && p.listen(ctx, asking, silence) > batch {
 	}
 	if !p.burst() {
 		p.ask, p.pause = time.Now().Add(p.pause), min(2*p.pause, maxPause)
@@ -77,22 +79,27 @@ func (p *pacer) mayDefer() bool {
 // several times faster then: as long as it goes on; once, and not longer than
 // MaxDefer.
 func (p *pacer) giveWay(ctx context.Context) {
-	for still := time.Duration(0); p.mayDefer() && ctx.Err() == nil; {
-		if p.tick(ctx) > 0 {
-			still = 0
-		} else if still += tick; still >= lull {
+	for p.mayDefer() && ctx.Err() == nil {
+		if p.listen(ctx, lull, lull) == 0 {
 			p.deferred = p.x.opt.MaxDefer
 		}
 	}
 }
 
-// tick returns how many records come within one.
-func (p *pacer) tick(ctx context.Context) int64 {
-	before, _ := p.x.journal.End()
-	sleep(ctx, tick)
-	p.deferred += tick
-	after, _ := p.x.journal.End()
-	return int64(after - before)
+// listen returns how many records come within a time, or until none came for
+// another one.
+func (p *pacer) listen(ctx context.Context, within, silent time.Duration) (came int64) {
+	first, _ := p.x.journal.End()
+	last, still := first, time.Duration(0)
+	for d := time.Duration(0); d < within && still < silent; d += tick {
+		sleep(ctx, tick)
+		p.deferred += tick
+		end, _ := p.x.journal.End()
+		if still += tick; end > last {
+			last, still = end, 0
+		}
+	}
+	return int64(last - first)
 }
 
 func sleep(ctx context.Context, d time.Duration) {
