@@ -155,8 +155,9 @@ func (c *census) follow(ctx context.Context, w *watch) (took time.Duration) {
 
 const pause = 10 * time.Millisecond
 
-// list counts the files of the folder. It is not exact when files moved meanwhile:
-// each of them may have been listed or not.
+// list counts the files of the folder. It is not exact when files moved meanwhile,
+// as each of them may have been listed or not, nor when one of the projector's was
+// counted and had not come yet.
 func (c *census) list(w *watch) (took time.Duration, exact bool) {
 	start := time.Now()
 	_, before := c.drain(w)
@@ -180,9 +181,10 @@ func (c *census) list(w *watch) (took time.Duration, exact bool) {
 	c.mu.Lock()
 	c.listed = n - changes
 	c.size = size / float64(max(1, sampled)) * float64(n)
+	arrived := c.came == c.added+c.returned
 	c.mu.Unlock()
 	c.listing.Store(false)
-	return time.Since(start), after == before
+	return time.Since(start), after == before && arrived
 }
 
 // drain notes what inotify told of by now, and returns what that changed so far

@@ -140,6 +140,27 @@ func TestTheCountOfPendingIsExactAfterAListingThatFilesMovedIn(t *testing.T) {
 	eventually(t, fmt.Sprint(n, " pending"), func() bool { return x.Counters().Pending == int64(n) })
 }
 
+func TestAListingWhileAFileIsOnItsWayIsMadeAgain(t *testing.T) {
+	opt := options(t.TempDir())
+	c := newCensus(open(t, opt))
+	w, err := watchFolder(c.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.close()
+	c.add(&file{size: 2}) // as the projector does before it renames
+	if _, exact := c.list(w); exact {
+		t.Error("a listing was taken for exact that may have missed a file")
+	}
+	if err := os.WriteFile(filepath.Join(c.dir, "event_test.event_1.json"), []byte("{}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, exact := c.list(w)
+	if files, _ := c.now(); !exact || files != 1 {
+		t.Errorf("once it had come: exact %t, %d files", exact, files)
+	}
+}
+
 func TestTheCountOfPendingFollowsTheBrainsMoves(t *testing.T) {
 	opt := options(t.TempDir())
 	before := open(t, opt)
