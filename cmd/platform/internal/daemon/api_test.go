@@ -349,6 +349,38 @@ func TestACallThatIsDeletedIsCancelledAtItsServer(t *testing.T) {
 	}
 }
 
+func TestTheProgressOfACallIsSeenWhileItRuns(t *testing.T) {
+	r := launch(t, map[string]string{"s.yaml": fake("s", "progress", "")})
+	r.phase("s", "ready")
+	a := r.api()
+	type state struct {
+		State    string
+		Progress struct{ Progress, Total int }
+	}
+	a.ask(202, "POST", "/v1/calls", `{"name":"s.echo","id":"p","async":true,"arguments":{"times":100000,"millis":5}}`, nil)
+	var st state
+	seen := 0
+	for range 2 { // the latest, not the first
+		r.until("further progress", func() (bool, any) {
+			st = state{}
+			a.ask(200, "GET", "/v1/calls/p", "", &st)
+			return st.Progress.Progress > seen, st
+		})
+		if st.State != "running" || st.Progress.Total != 100000 {
+			t.Fatalf("the call is %+v", st)
+		}
+		seen = st.Progress.Progress
+	}
+	var all struct{ Calls []state }
+	if a.ask(200, "GET", "/v1/calls", "", &all); len(all.Calls) != 1 || all.Calls[0].Progress.Progress < seen {
+		t.Errorf("the list of calls has %+v", all)
+	}
+	st = state{}
+	if a.ask(200, "DELETE", "/v1/calls/p", "", &st); st.State != "failed" || st.Progress.Total != 0 {
+		t.Errorf("after its end the call is %+v", st)
+	}
+}
+
 func TestTheStreamGoesOnOverARestartWithoutGapOrRepeat(t *testing.T) {
 	r := launch(t, map[string]string{"s.yaml": fake("s", "echo", "")})
 	r.phase("s", "ready")
