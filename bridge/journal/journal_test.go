@@ -484,6 +484,9 @@ func TestWhatWasKeptAsideGoesByAgeOnceItsSegmentIsGone(t *testing.T) {
 		"00000000000000000001-64.torn": 2 * time.Hour, // its segment is there
 		"00000000000000000005-64.torn": 2 * time.Hour,
 		"00000000000000000007-64.torn": 0,
+		// A crash left the first; the second may still be written.
+		"00000000000000000001-64.torn.tmp-1": 2 * copying,
+		"00000000000000000001-64.torn.tmp-2": 0,
 	} {
 		path := filepath.Join(dir, name)
 		if err := os.WriteFile(path, []byte("bytes"), 0o600); err != nil {
@@ -493,7 +496,7 @@ func TestWhatWasKeptAsideGoesByAgeOnceItsSegmentIsGone(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if planned, err := Prune(opt, 1, true); err != nil || len(planned) != 1 {
+	if planned, err := Prune(opt, 1, true); err != nil || len(planned) != 2 {
 		t.Errorf("planned %v, %v", planned, err)
 	}
 	if _, err := Prune(opt, 1, false); err != nil {
@@ -502,6 +505,10 @@ func TestWhatWasKeptAsideGoesByAgeOnceItsSegmentIsGone(t *testing.T) {
 	want := []string{"00000000000000000001-64.torn", "00000000000000000007-64.torn"}
 	if left, err := TornFiles(dir); err != nil || !slices.Equal(left, want) {
 		t.Errorf("left: %v, %v", left, err)
+	}
+	temps, err := filepath.Glob(filepath.Join(dir, "*.torn"+copyMark+"*"))
+	if err != nil || len(temps) != 1 || !strings.HasSuffix(temps[0], "tmp-2") {
+		t.Errorf("unfinished ones left: %v, %v", temps, err)
 	}
 }
 

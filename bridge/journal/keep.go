@@ -84,7 +84,8 @@ func Prune(opt Options, delivered uint64, dryRun bool) ([]Dropped, error) {
 
 // retain drops full segments that have a summary, and summaries whose ids all
 // lie below horizon (0: keeps all). The newest summary stays: it knows the
-// seqs of all sources. What was kept aside of a segment goes by KeepAge, after it.
+// seqs of all sources. What was kept aside of a segment goes after it; see
+// outlived.
 func retain(opt Options, delivered, horizon uint64, dryRun bool) (dropped []Dropped, err error) {
 	logs, err := list(opt.Dir, ".log")
 	if err != nil {
@@ -134,25 +135,49 @@ func retain(opt Options, delivered, horizon uint64, dryRun bool) (dropped []Drop
 			return dropped, err
 		}
 	}
-	torn, err := TornFiles(opt.Dir)
+	aside, err := outlived(opt, logs)
 	if err != nil {
 		return dropped, err
 	}
-	for _, name := range torn {
-		path := filepath.Join(opt.Dir, name)
-		info, err := os.Stat(path)
-		if err != nil {
-			return dropped, err
-		}
-		first, _ := strconv.ParseUint(name[:min(20, len(name))], 10, 64)
-		if slices.Contains(logs, first) || time.Since(info.ModTime()) <= opt.KeepAge {
-			continue
-		}
+	for _, path := range aside {
 		if err := drop(path); err != nil {
 			return dropped, err
 		}
 	}
 	return dropped, nil
+}
+
+// copying is longer than it takes to copy a damaged part aside.
+const copying = time.Hour
+
+// outlived are the damaged parts kept aside whose segment is none of logs and
+// that are older than KeepAge, and copies of such that a crash left unfinished. A
+// reader or a repair may be at one just now; so these have an age, too.
+func outlived(opt Options, logs []uint64) (paths []string, err error) {
+	entries, err := os.ReadDir(opt.Dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range entries {
+		name := e.Name()
+		unfinished := strings.Contains(name, ".torn"+copyMark)
+		if !unfinished && !strings.HasSuffix(name, ".torn") {
+			continue
+		}
+		info, err := e.Info()
+		if errors.Is(err, os.ErrNotExist) { // it has just become whole
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		age := time.Since(info.ModTime())
+		first, _ := strconv.ParseUint(name[:min(20, len(name))], 10, 64)
+		if unfinished && age > copying || !unfinished && age > opt.KeepAge && !slices.Contains(logs, first) {
+			paths = append(paths, filepath.Join(opt.Dir, name))
+		}
+	}
+	return paths, nil
 }
 
 // TornFiles lists the damaged parts kept aside in dir.

@@ -216,9 +216,12 @@ func (d *Damage) Keep(dir string) error {
 	return err
 }
 
+// copyMark follows the name of a file that is being copied.
+const copyMark = ".tmp-"
+
 // copyTo makes a file that is there whole or not at all.
 func copyTo(path string, r io.Reader) (err error) {
-	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".tmp-*")
+	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+copyMark+"*")
 	if err != nil {
 		return err
 	}

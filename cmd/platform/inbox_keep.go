@@ -125,7 +125,7 @@ func (c *cli) inboxPrune() *cobra.Command {
 		Short: "Remove old events that nobody waits for",
 		Long: `Remove files of done/, failed/ and rejected/ that are older than --older-than, and
 the oldest beyond --max-bytes in each folder, and whole old segments of the
-journal. Nothing pending, claimed or undelivered is ever removed.`,
+journal with what was kept aside of them. Nothing pending, claimed or undelivered is ever removed.`,
 		Args: args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o, err := c.inboxOptions()
@@ -155,7 +155,7 @@ journal. Nothing pending, claimed or undelivered is ever removed.`,
 			for _, f := range files {
 				c.out.Printf("%s %d files, %s, from %s\n", verb, f.Files, console.Bytes(f.Bytes), f.Folder)
 			}
-			c.out.Printf("%s %d segments of the journal\n", verb, len(segments))
+			c.out.Printf("%s %d files of the journal\n", verb, len(segments))
 			if skipped != nil {
 				c.out.Printf("the journal was left alone: %s\n", console.Safe(skipped.Error()))
 			}
