@@ -39,7 +39,11 @@ type segment struct {
 }
 
 func newSegment(f *os.File, fault func(string) error, first uint64, off, size int64) *segment {
-	return &segment{f: f, fault: fault, first: first, off: off, size: size, filled: off, written: off, inUse: make(chan struct{})}
+	s := &segment{f: f, fault: fault, first: first, off: off, size: size, filled: off, written: off, inUse: make(chan struct{})}
+	if off >= stride {
+		close(s.inUse)
+	}
+	return s
 }
 
 func segmentPath(dir string, first uint64) string {
@@ -47,12 +51,18 @@ func segmentPath(dir string, first uint64) string {
 }
 
 // createSegment makes a durable, empty segment with its blocks allocated. On
-// error nothing is left of it.
+// error nothing is left of it. No record at first or later is durable yet: a file
+// of its name is of a segment that failed and could not be removed, and is kept aside.
 func createSegment(dir string, first uint64, size int64, fault func(string) error) (_ *segment, err error) {
 	if err := fault("journal create"); err != nil {
 		return nil, err
 	}
-	f, err := os.OpenFile(segmentPath(dir, first), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	path := segmentPath(dir, first)
+	aside := Damage{Segment: filepath.Base(path)}.TornName()
+	if err := os.Rename(path, filepath.Join(dir, aside)); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, err
+	}
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return nil, err
 	}

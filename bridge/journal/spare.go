@@ -52,7 +52,7 @@ func (j *Journal) makeSpare(seg *segment) error {
 }
 
 // fillSpare returns nil where there is too little room, or the journal is closed.
-func (j *Journal) fillSpare(seg *segment) (_ *segment, err error) {
+func (j *Journal) fillSpare(seg *segment) (spare *segment, err error) {
 	d, err := j.opt.look(j.opt.Dir)
 	if err != nil {
 		return nil, err
@@ -63,13 +63,15 @@ func (j *Journal) fillSpare(seg *segment) (_ *segment, err error) {
 	if d.slack(owed)/8 < j.opt.SegmentBytes {
 		return nil, nil
 	}
-	f, err := os.OpenFile(filepath.Join(j.opt.Dir, spareName), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	path := filepath.Join(j.opt.Dir, spareName)
+	os.Remove(path) // none is ours
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return nil, err
 	}
 	s := newSegment(f, j.opt.Fault, 0, headerSize, j.opt.SegmentBytes)
 	defer func() {
-		if err != nil || s.filled < s.size {
+		if spare == nil {
 			s.discard()
 		}
 	}()
@@ -81,6 +83,9 @@ func (j *Journal) fillSpare(seg *segment) (_ *segment, err error) {
 			return nil, nil
 		}
 		if more, err = s.fill(f); err == nil {
+			err = s.fault("spare sync")
+		}
+		if err == nil {
 			err = fdatasync(f)
 		}
 		if err != nil {
@@ -160,7 +165,7 @@ func (s *segment) discard() {
 // become makes a durable segment of the spare s. The descriptor is a new one,
 // for its name and so that no failed write of before is reported by it.
 func (s *segment) become(dir string, first uint64) (_ *segment, err error) {
-	if err := s.fault("journal create"); err != nil {
+	if err := errors.Join(s.fault("spare rename"), s.inPlace()); err != nil {
 		return nil, err
 	}
 	if err := errors.Join(writeHeader(s.f, first), fdatasync(s.f)); err != nil {
@@ -180,7 +185,7 @@ func (s *segment) become(dir string, first uint64) (_ *segment, err error) {
 		}
 	}()
 	if err == nil {
-		err = s.fault("journal folder sync")
+		err = s.fault("spare folder sync")
 	}
 	if err == nil {
 		err = durable.SyncDir(dir)

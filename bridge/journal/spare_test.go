@@ -77,13 +77,17 @@ func TestTheNextSegmentIsReadyBeforeItIsNeeded(t *testing.T) {
 
 func TestWithoutAUsableSpareASegmentIsMadeWhenNeeded(t *testing.T) {
 	for name, spoil := range map[string]func(dir string, broken *atomic.Bool) error{
-		"removed":          func(dir string, _ *atomic.Bool) error { return os.Remove(filepath.Join(dir, spareName)) },
-		"cannot be opened": func(_ string, broken *atomic.Bool) error { broken.Store(true); return nil },
+		"removed":           func(dir string, _ *atomic.Bool) error { return os.Remove(filepath.Join(dir, spareName)) },
+		"cannot be renamed": func(_ string, broken *atomic.Bool) error { broken.Store(true); return nil },
+		"replaced": func(dir string, _ *atomic.Bool) error {
+			path := filepath.Join(dir, spareName)
+			return errors.Join(os.WriteFile(path+".other", []byte("somebody else's"), 0o600), os.Rename(path+".other", path))
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir, broken := t.TempDir(), new(atomic.Bool)
 			j := open(t, Options{Dir: dir, SegmentBytes: 2 << 20, Fault: func(step string) error {
-				if step == "journal create" && broken.CompareAndSwap(true, false) {
+				if step == "spare rename" && broken.CompareAndSwap(true, false) {
 					return errors.New("no more files")
 				}
 				return nil
@@ -94,7 +98,18 @@ func TestWithoutAUsableSpareASegmentIsMadeWhenNeeded(t *testing.T) {
 				t.Fatal(err)
 			}
 			n = addBytes(t, j, n, 3<<20)
-			if err := j.Close(); err != nil {
+			logs, err := list(dir, ".log")
+			for _, first := range logs {
+				w, e := openSegment(dir, first)
+				if e != nil {
+					t.Fatal(e)
+				}
+				if head, e := w.at(0, 8); e != nil || string(head) != segmentMagic {
+					t.Errorf("segment %d begins with %q, %v", first, head, e)
+				}
+				w.f.Close()
+			}
+			if err := errors.Join(err, j.Close()); err != nil {
 				t.Fatal(err)
 			}
 			dense(t, dir, n-1)
@@ -135,4 +150,99 @@ func TestTheSpareOfAProcessThatDiedIsNotUsed(t *testing.T) {
 		t.Fatal(err)
 	}
 	dense(t, dir, n-1)
+}
+
+func TestAJournalThatIsClosedWhileItsSpareBecomesReadyLeavesNone(t *testing.T) {
+	dir, strides := t.TempDir(), new(atomic.Int64)
+	full, goOn := make(chan struct{}), make(chan struct{})
+	j := open(t, Options{Dir: dir, SegmentBytes: 2 << 20, Fault: func(step string) error {
+		if step == "spare sync" && strides.Add(1) == 2 { // of two
+			close(full)
+			<-goOn
+		}
+		return nil
+	}})
+	n := addBytes(t, j, 1, 5<<18)
+	<-full
+	closed := make(chan error, 1)
+	go func() { closed <- j.Close() }()
+	<-j.closing
+	close(goOn)
+	if err := <-closed; err != nil {
+		t.Fatal(err)
+	}
+	if _, there := spareOf(dir); there {
+		t.Error("Close leaves the spare")
+	}
+	dense(t, dir, n-1)
+}
+
+func TestASpareIsMadeAgainAfterAStart(t *testing.T) {
+	dir := t.TempDir()
+	j := open(t, Options{Dir: dir, SegmentBytes: 4 << 20})
+	addBytes(t, j, 1, 5<<18)
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	j = open(t, Options{Dir: dir, SegmentBytes: 4 << 20})
+	eventually(t, "a spare", j.spares.isReady)
+}
+
+func TestAFileOfTheSparesNameIsNotInItsWay(t *testing.T) {
+	dir := t.TempDir()
+	j := open(t, Options{Dir: dir, SegmentBytes: 2 << 20})
+	if err := os.WriteFile(filepath.Join(dir, spareName), []byte("stale"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	addBytes(t, j, 1, 5<<18)
+	eventually(t, "a spare", j.spares.isReady)
+}
+
+func TestASpareWhoseSyncFailsIsNotUsed(t *testing.T) {
+	dir, failed := t.TempDir(), make(chan struct{})
+	j := open(t, Options{Dir: dir, SegmentBytes: 2 << 20, Fault: func(step string) error {
+		if step == "spare sync" {
+			select {
+			case <-failed:
+			default:
+				close(failed)
+				return errors.New("input/output error")
+			}
+		}
+		return nil
+	}})
+	n := addBytes(t, j, 1, 5<<18)
+	<-failed
+	eventually(t, "that it is gone", func() bool { _, there := spareOf(dir); return !there })
+	if j.spares.isReady() || j.State().Err != nil {
+		t.Errorf("ready: %v, state: %v", j.spares.isReady(), j.State().Err)
+	}
+	n = addBytes(t, j, n, 2<<20) // and the segment after it has one again
+	eventually(t, "a spare", j.spares.isReady)
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	dense(t, dir, n-1)
+}
+
+func TestAFailedSegmentThatCannotBeRemovedIsNotInTheWayOfTheNext(t *testing.T) {
+	dir, failed := t.TempDir(), new(atomic.Bool)
+	void := []byte("records that were never acknowledged")
+	j := open(t, Options{Dir: dir, Fault: func(step string) error {
+		if step == "journal sync" && failed.CompareAndSwap(false, true) {
+			return errors.Join(errors.New("input/output error"), os.WriteFile(segmentPath(dir, 2), void, 0o600))
+		}
+		return nil
+	}})
+	failed.Store(true)
+	add(t, j, event(1))
+	failed.Store(false)
+	add(t, j, event(2))
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	dense(t, dir, 2)
+	if kept, err := TornFiles(dir); err != nil || len(kept) != 1 {
+		t.Errorf("kept aside: %v, %v", kept, err)
+	}
 }
