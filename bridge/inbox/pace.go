@@ -77,10 +77,10 @@ func (p *pacer) mayDefer() bool {
 
 // giveWay leaves the disk to a burst of publishers, whose acknowledgements come
 // several times faster then: as long as it goes on; once, and not longer than
-// MaxDefer.
+// MaxDefer. What keeps coming at a moderate rate is no burst.
 func (p *pacer) giveWay(ctx context.Context) {
 	for p.mayDefer() && ctx.Err() == nil {
-		if p.listen(ctx, lull, lull) == 0 {
+		if p.listen(ctx, 4*lull, lull) <= int64(p.x.opt.Batch) {
 			p.deferred = p.x.opt.MaxDefer
 		}
 	}

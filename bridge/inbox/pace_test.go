@@ -73,3 +73,38 @@ func TestAfterABurstItsFilesAreMadeInFullBatches(t *testing.T) {
 		t.Errorf("%d visible", got)
 	}
 }
+
+func TestEventsThatKeepComingAtAModerateRateDoNotPutFilesOff(t *testing.T) {
+	const n = 600 // more than eight batches
+	opt := options(t.TempDir())
+	opt.Batch, opt.MaxDefer = 64, time.Hour
+	held := make(chan struct{})
+	opt.Fault = func(step string) error {
+		if step == "inbox intent" {
+			<-held
+		}
+		return nil
+	}
+	x := open(t, opt)
+	publish := func(events int) {
+		t.Helper()
+		items := make([]bus.Item, events)
+		for i := range items {
+			items[i].Envelope = bustest.Event("app", "test.event", i)
+		}
+		if _, err := x.Publish(t.Context(), items...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	publish(n)
+	close(held)
+	trickle := time.NewTicker(4 * time.Millisecond)
+	defer trickle.Stop()
+	for deadline := time.After(30 * time.Second); x.projector.visible.Load() < n; publish(1) {
+		select {
+		case <-trickle.C:
+		case <-deadline:
+			t.Fatalf("%d of %d are visible while some more come", x.projector.visible.Load(), n)
+		}
+	}
+}
