@@ -3,6 +3,7 @@ package inbox
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/aurorabot-dev/platform/amp"
 	"github.com/aurorabot-dev/platform/bridge/bus"
 	"github.com/aurorabot-dev/platform/bridge/bustest"
 	"github.com/aurorabot-dev/platform/bridge/inbox/queue"
@@ -256,4 +258,60 @@ func TestADamagedSummaryIsFoundAndDoesNotKeepThePlatformFromStarting(t *testing.
 	if kept := findings(r, "torn"); len(kept) != 1 || !strings.Contains(kept[0].Name, "-0.torn") {
 		t.Errorf("kept %+v", kept)
 	}
+}
+
+func TestAnIDThatIsUsedAgainBeyondTheMemoryIsNoDamage(t *testing.T) {
+	opt := options(t.TempDir())
+	opt.Journal.MaxIDs = 1
+	x := open(t, opt)
+	path := filepath.Join(opt.Dir, queue.Pending, publishAs(t, x, "report", 1))
+	for i := range 5 { // batches
+		publishAs(t, x, fmt.Sprint("other", i), i)
+		if err := x.Flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Remove(path); err != nil { // the Brain took it
+		t.Fatal(err)
+	}
+	publishAs(t, x, "report", 2)
+	if err := x.Close(); err != nil {
+		t.Fatal(err)
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := Repair(opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !r.OK() || r.Repaired != 0 || r.Taken != 1 {
+		t.Errorf("%d faults, %d repaired, %d taken: %+v", r.Faults, r.Repaired, r.Taken, r.Findings)
+	}
+	if got, err := os.ReadFile(path); err != nil || !bytes.Equal(got, want) {
+		t.Errorf("the file is %s, %v", got, err)
+	}
+	// Where it is of none of the two, it is made as the last one says.
+	flip(t, path, len(want)-4)
+	if r, err = Repair(opt); err != nil {
+		t.Fatal(err)
+	}
+	if !r.OK() || r.Repaired != 1 || r.Taken != 1 {
+		t.Errorf("%d faults, %d repaired, %d taken: %+v", r.Faults, r.Repaired, r.Taken, r.Findings)
+	}
+	if got, err := os.ReadFile(path); err != nil || !bytes.Equal(got, want) {
+		t.Errorf("mended it is %s, %v", got, err)
+	}
+}
+
+// publishAs publishes an event with an id and returns the name of its file.
+func publishAs(t *testing.T, x *Inbox, id string, n int) string {
+	t.Helper()
+	e := bustest.Event("app", "test.event", n)
+	e.Header.MessageID = id
+	if _, err := x.Publish(t.Context(), bus.Item{Envelope: e}); err != nil {
+		t.Fatal(err)
+	}
+	return amp.FileName(e.Payload.Type, id)
 }

@@ -7,6 +7,7 @@ import (
 	"hash/maphash"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -197,7 +198,7 @@ func (r *Report) journal(opt Options, cp checkpoint, files map[uint64]uint8) (en
 		return 0, nil, err
 	}
 	defer reader.Close()
-	keys, seqs := map[uint64]struct{}{}, map[string]uint64{}
+	keys, seqs, suspects := map[uint64]struct{}{}, map[string]uint64{}, map[uint64]suspect{}
 	var oldest, last time.Time
 	var gaps []gap
 	for {
@@ -224,33 +225,43 @@ func (r *Report) journal(opt Options, cp checkpoint, files map[uint64]uint8) (en
 			r.find(rec.Seq <= before, "seq", rec.Name, "record %d has seq %d after %d of %q", rec.Pos, rec.Seq, before, rec.Source)
 		}
 		seqs[rec.Source] = rec.Seq
-		r.record(opt.Dir, cp, &rec, files)
+		r.record(opt.Dir, cp, &rec, files, suspects)
+	}
+	for key := range suspects {
+		delete(files, key)
+	}
+	if err := r.judge(opt, suspects); err != nil {
+		return 0, nil, err
 	}
 	r.foreign(opt.Dir, files, oldest, gaps)
 	return end, reader.Damage, nil
 }
 
-// record compares one record with its file, and takes that from files.
-func (r *Report) record(dir string, cp checkpoint, rec *journal.Record, files map[uint64]uint8) {
+// suspect is a file that differs from the latest record of its name so far.
+type suspect struct {
+	pos    uint64
+	folder uint8
+	counts bool // the record is to be delivered
+}
+
+// record compares one record with its file, and takes that from files where they
+// agree. Else a later record with the same id may be the one that it is of.
+func (r *Report) record(dir string, cp checkpoint, rec *journal.Record, files map[uint64]uint8, suspects map[uint64]suspect) {
 	key := short(rec.Name)
 	folder, found := files[key]
-	delete(files, key)
+	deliver := rec.Kind == journal.Deliver
 	if found {
-		path := filepath.Join(dir, eventFolders[folder], rec.Name)
-		body, err := os.ReadFile(path)
-		switch {
-		case errors.Is(err, fs.ErrNotExist): // moved since
-		case err != nil:
-			r.broken("unreadable", dir, eventFolders[folder], rec, err.Error())
-		case !bytes.Equal(body, rec.Body):
-			r.broken("changed", dir, eventFolders[folder], rec,
-				fmt.Sprintf("the file in %s differs from record %d: it was changed after it was made", eventFolders[folder], rec.Pos))
+		if suspects[key].counts {
+			r.Taken++ // the one before, whose file it would be
+		}
+		delete(suspects, key)
+		if what, _ := differs(dir, eventFolders[folder], rec); what != "" {
+			suspects[key] = suspect{rec.Pos, folder, deliver}
+		} else {
+			delete(files, key)
 		}
 	}
-	if rec.Kind != journal.Deliver {
-		if found {
-			r.find(true, "not_for_delivery", rec.Name, "record %d is kept as %q, but there is a file", rec.Pos, rec.Kind)
-		}
+	if !deliver {
 		return
 	}
 	r.Delivered++
@@ -261,6 +272,61 @@ func (r *Report) record(dir string, cp checkpoint, rec *journal.Record, files ma
 	default:
 		r.Taken++ // or it expired before its file was made
 	}
+}
+
+// differs says what is wrong with the file of rec in a folder; a file that was
+// moved meanwhile is right.
+func differs(dir, folder string, rec *journal.Record) (what, text string) {
+	body, err := os.ReadFile(filepath.Join(dir, folder, rec.Name))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "", ""
+	case rec.Kind != journal.Deliver:
+		return "not_for_delivery", fmt.Sprintf("record %d is kept as %q, but there is a file", rec.Pos, rec.Kind)
+	case err != nil:
+		return "unreadable", err.Error()
+	case !bytes.Equal(body, rec.Body):
+		return "changed", fmt.Sprintf("the file in %s differs from record %d: it was changed after it was made", folder, rec.Pos)
+	}
+	return "", ""
+}
+
+// judge reports the suspects, which it finds in the journal again.
+func (r *Report) judge(opt Options, suspects map[uint64]suspect) error {
+	if len(suspects) == 0 {
+		return nil
+	}
+	from := uint64(math.MaxUint64)
+	for _, s := range suspects {
+		from = min(from, s.pos)
+	}
+	reader, err := journal.OpenReader(opt.Journal.Dir, from)
+	if err != nil {
+		return err
+	}
+	defer reader.Close()
+	for left := len(suspects); left > 0; {
+		rec, err := reader.Next()
+		if errors.Is(err, io.EOF) { // retention was quicker
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		s, is := suspects[short(rec.Name)]
+		if !is || s.pos != rec.Pos {
+			continue
+		}
+		left--
+		switch what, text := differs(opt.Dir, eventFolders[s.folder], &rec); what {
+		case "": // moved since
+		case "not_for_delivery":
+			r.find(true, what, rec.Name, "%s", text)
+		default:
+			r.broken(what, opt.Dir, eventFolders[s.folder], &rec, text)
+		}
+	}
+	return nil
 }
 
 // broken reports a file that is not what its record says, and mends it if it is to repair.
