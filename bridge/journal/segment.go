@@ -69,8 +69,7 @@ func createSegment(dir string, first uint64, size int64, fault func(string) erro
 	s := newSegment(f, fault, first, headerSize, size)
 	defer func() {
 		if err != nil {
-			f.Close()
-			os.Remove(f.Name())
+			s.discard()
 		}
 	}()
 	if err := allocate(f, size); err != nil {

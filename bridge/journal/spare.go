@@ -148,15 +148,16 @@ func (j *Journal) useSpare(use func(*segment) (taken bool)) bool {
 	if s.ready == nil {
 		return false
 	}
-	if !use(s.ready) {
-		os.Remove(s.ready.f.Name())
+	if use(s.ready) {
+		s.ready.f.Close()
+	} else {
+		s.ready.discard()
 	}
-	s.ready.f.Close()
 	s.ready, s.there = nil, false
 	return true
 }
 
-// discard removes a spare.
+// discard removes a segment that holds nothing, and closes it.
 func (s *segment) discard() {
 	os.Remove(s.f.Name())
 	s.f.Close()
@@ -164,8 +165,13 @@ func (s *segment) discard() {
 
 // become makes a durable segment of the spare s. The descriptor is a new one,
 // for its name and so that no failed write of before is reported by it.
-func (s *segment) become(dir string, first uint64) (_ *segment, err error) {
-	if err := errors.Join(s.fault("spare rename"), s.inPlace()); err != nil {
+func (s *segment) become(dir string, first uint64) (*segment, error) {
+	for _, step := range []string{"journal create", "spare rename"} { // the first is of every segment
+		if err := s.fault(step); err != nil {
+			return nil, err
+		}
+	}
+	if err := s.inPlace(); err != nil {
 		return nil, err
 	}
 	if err := errors.Join(writeHeader(s.f, first), fdatasync(s.f)); err != nil {
@@ -179,21 +185,18 @@ func (s *segment) become(dir string, first uint64) (_ *segment, err error) {
 		return nil, err
 	}
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
-	defer func() {
-		if err != nil {
-			os.Remove(path)
-		}
-	}()
-	if err == nil {
-		err = s.fault("spare folder sync")
-	}
-	if err == nil {
-		err = durable.SyncDir(dir)
-	}
 	if err != nil {
+		os.Remove(path)
 		return nil, err
 	}
 	seg := newSegment(f, s.fault, first, headerSize, s.size)
 	seg.filled = seg.size
+	if err = s.fault("spare folder sync"); err == nil {
+		err = durable.SyncDir(dir)
+	}
+	if err != nil {
+		seg.discard()
+		return nil, err
+	}
 	return seg, nil
 }
