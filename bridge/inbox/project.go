@@ -289,8 +289,9 @@ func (p *projector) prepareWhile(ctx context.Context, b *batch, room int) *batch
 		return &batch{last: b.last}
 	}
 	more := func(pos uint64) bool { return p.x.journal.Wait(b.syncing, pos) == nil }
-	for enough := b.last + uint64(p.x.opt.Batch/4); p.x.journal.Durable() < enough; {
-		if !more(p.x.journal.Durable() + 1) {
+	enough := b.last + uint64(p.x.opt.Batch/4)
+	for durable := p.x.journal.Durable(); durable < enough; durable = p.x.journal.Durable() {
+		if !more(durable + 1) {
 			return &batch{last: b.last}
 		}
 	}
