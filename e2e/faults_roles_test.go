@@ -82,8 +82,9 @@ type producerSpec struct {
 	// over all sources in the order of publication. 0: each source publishes by
 	// itself, one event at a time, and ids rise within a source alone.
 	Batch      int
-	Forget     bool  // a negative control: ids are forgotten at once
-	MaxPending int64 // files in pending/
+	Pause      time.Duration // after each batch, for a consumer that is to keep up
+	Forget     bool          // a negative control: ids are forgotten at once
+	MaxPending int64         // files in pending/
 	MaxLag     int
 }
 
@@ -289,6 +290,7 @@ func (p *producer) together(acked map[string]int) error {
 			return err
 		}
 		n = end
+		time.Sleep(p.spec.Pause)
 	}
 	return nil
 }
