@@ -101,7 +101,7 @@ func ground(t *testing.T) string {
 	if _, err := exec.LookPath("mkfs.ext4"); err != nil || os.Geteuid() != 0 {
 		return t.TempDir()
 	}
-	return newDisk(t, "ext4", "").dir
+	return newDiskFor(t, "ext4", "", 400_000).dir // consumers keep what they take, and a fast producer makes more than 100,000
 }
 
 // remount takes the file system away and brings it back, as a restart of the
