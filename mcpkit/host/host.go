@@ -210,6 +210,14 @@ func (h *Host) Table() *catalog.Table {
 	return h.table
 }
 
+// Reconsider has the catalogue reviewed once more before its next use: other rules
+// may trust a server that was seen before, and approve it at first sight.
+func (h *Host) Reconsider() {
+	h.mu.Lock()
+	h.reviewed = time.Time{}
+	h.mu.Unlock()
+}
+
 // reviewRetry is the pause after a review that failed, as on a full disk.
 const reviewRetry = time.Second
 

@@ -850,6 +850,26 @@ func TestAChangedPolicyFileTakesEffectAndAFaultyOneIsSaid(t *testing.T) {
 	r.until("the call's success", func() (bool, any) { _, err := r.call("s.echo", "x"); return err == nil, err })
 }
 
+func TestAServerThatIsTrustedOnlyLaterIsApprovedThenAsAtFirstSight(t *testing.T) {
+	r := &running{t: t, data: filepath.Join(t.TempDir(), "data"), dir: t.TempDir(), policy: filepath.Join(t.TempDir(), "policy.yaml")}
+	r.write("s.yaml", fake("s", "echo", ""))
+	change := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(r.policy, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	change("{}\n")
+	r.start()
+	r.phase("s", "ready")
+	var f *fault.Error
+	if _, err := r.call("s.echo", "x"); !errors.As(err, &f) || f.Code != fault.ApprovalRequired {
+		t.Fatalf("a stranger's tool gives %v", err)
+	}
+	change("trust: {s: internal}\n")
+	r.until("the call's success", func() (bool, any) { _, err := r.call("s.echo", "x"); return err == nil, err })
+}
+
 func TestAPartThatDoesNotEndKeepsNothingElseOpen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		never := make(chan struct{})

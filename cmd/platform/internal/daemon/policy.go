@@ -62,12 +62,13 @@ func (p *Platform) openPolicy(ctx context.Context, down *teardown) error {
 // tells them which servers bear an app's name, where that is not nil.
 func (p *Platform) enforce(r *rules.Rules, strangers map[string]*manifest.Fault) {
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	p.rules = cmp.Or(r, p.rules)
 	if strangers != nil {
 		p.strangers = strangers
 	}
 	p.gate.SetConfig(p.rules.Without(slices.Collect(maps.Keys(p.strangers))...))
+	p.mu.Unlock()
+	p.host.Reconsider()
 }
 
 // reloadPolicy puts a changed policy file into force. One with a fault changes
