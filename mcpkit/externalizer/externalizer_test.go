@@ -761,6 +761,65 @@ func TestAStreamThatBreaksIsAskedForAgainUnlessItsTextWasShown(t *testing.T) {
 	}
 }
 
+// An answer that has begun has said 200; what fails then is told within it.
+func TestAnAnswerThatFailsOnItsWayIsNoAnswer(t *testing.T) {
+	piece := func(rest string) string {
+		return `{"id":"c","choices":[{"index":0,"delta":` + rest + `}]}`
+	}
+	text := piece(`{"content":"Half an ans"},"finish_reason":null`)
+	wanted := piece(`{"tool_calls":[{"index":0,"id":"c","type":"function","function":{"name":"mcp__plain__echo","arguments":"{}"}}]},"finish_reason":null`)
+	failed := `{"id":"c","error":{"code":502,"message":"provider lost"},"choices":[{"index":0,"delta":{"content":""},"finish_reason":"error"}]}`
+	whole := func(body string) modeltest.Turn {
+		return modeltest.Turn{Status: 200, Header: map[string]string{"Content-Type": "application/json"}, Body: body}
+	}
+	unheard := func(o *externalizer.Options) { o.OnText = nil }
+	for name, c := range map[string]struct {
+		turn modeltest.Turn
+		mode func(*externalizer.Options)
+		says string
+	}{
+		"after text":       {modeltest.Turn{Events: []string{text, failed}}, streaming, "502 Bad Gateway: provider lost"},
+		"after a call":     {modeltest.Turn{Events: []string{wanted, failed}}, streaming, "502 Bad Gateway: provider lost"},
+		"in words":         {modeltest.Turn{Events: []string{wanted, `{"error":"model overloaded"}`}}, streaming, "model overloaded"},
+		"without a word":   {modeltest.Turn{Events: []string{wanted, piece(`{},"finish_reason":"error"`)}}, streaming, "broke off"},
+		"instead of one":   {whole(`{"error":{"code":429,"message":"slow down"},"user_id":"u"}`), unheard, "429 Too Many Requests: slow down"},
+		"a whole one":      {whole(`{"choices":[{"index":0,"message":{"role":"assistant","content":"Half"},"finish_reason":"error"}]}`), unheard, "broke off"},
+		"and is no stream": {whole(`{"error":{"code":503,"message":"loading"}}`), streaming, "503 Service Unavailable: loading"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			caller, _ := serve(t, map[string]string{"plain": "echo"})
+			l, seen := loop(t, caller, modeltest.New(t, c.turn, modeltest.Turn{Text: "Whole."}), unheard, c.mode)
+			res := ask(t, l)
+			if res.Answer != "Whole." || len(res.Steps) != 1 || res.Steps[0].Retries != 1 {
+				t.Errorf("%q after %+v", res.Answer, res.Steps)
+			}
+			if e := seen.events[1]; e.Err == nil || !strings.Contains(e.Err.Error(), c.says) {
+				t.Errorf("told as %v, not %q", e.Err, c.says)
+			}
+			checkConversation(t, res)
+		})
+	}
+}
+
+func TestAnEndpointsErrorIsToldInWhateverFormItComes(t *testing.T) {
+	both(t, func(t *testing.T, mode func(*externalizer.Options)) {
+		caller, _ := serve(t, nil)
+		soon := map[string]string{"Retry-After": "0"}
+		l, seen := loop(t, caller, modeltest.New(t,
+			modeltest.Turn{Status: 503, Header: soon, Body: `{"error":"model loading"}`},
+			modeltest.Turn{Status: 429, Header: soon, Body: `{"error":{"code":429,"reason":"slow down"}}`},
+			modeltest.Turn{Text: "Here."},
+		), mode)
+		ask(t, l)
+		for i, want := range []string{"503 Service Unavailable: ", "429 Too Many Requests: "} {
+			said := []string{"model loading", "slow down"}[i]
+			if e := seen.events[i+1]; e.Err == nil || !strings.Contains(e.Err.Error(), want) || !strings.Contains(e.Err.Error(), said) {
+				t.Errorf("told as %v", e.Err)
+			}
+		}
+	})
+}
+
 func TestAnEndpointThatIsNotThereIsSaidSo(t *testing.T) {
 	gone := httptest.NewServer(http.NotFoundHandler())
 	gone.Close()

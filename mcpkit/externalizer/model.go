@@ -24,7 +24,8 @@ import (
 const (
 	finishLength   = "length"
 	finishFiltered = "content_filter"
-	maxCalls       = 128 // of one completion, as when streamed; more are dropped
+	finishError    = "error" // of gateways whose provider failed on the way
+	maxCalls       = 128     // of one completion, as when streamed; more are dropped
 )
 
 // answer is one completion.
@@ -129,11 +130,17 @@ func (r *run) attempt(ctx context.Context, req openai.ChatCompletionRequest) (a 
 	if err != nil {
 		return nil, false, err
 	}
+	if err := refused(r.wire.extra.whole.Bytes()); err != nil {
+		return nil, false, err
+	}
 	if len(res.Choices) == 0 {
 		return nil, false, errors.New("the endpoint's answer is no chat completion: it has no choices")
 	}
 	m := res.Choices[0].Message
 	a = &answer{text: m.Content, refusal: m.Refusal, reasoning: m.ReasoningContent, finish: string(res.Choices[0].FinishReason)}
+	if a.finish == finishError {
+		return nil, false, errBroken
+	}
 	a.usage.of(&res.Usage)
 	for _, part := range m.MultiContent {
 		a.text += part.Text
@@ -181,28 +188,31 @@ func (r *run) stream(ctx context.Context, req openai.ChatCompletionRequest) (a *
 			if c.FinishReason != "" {
 				a.finish = string(c.FinishReason)
 			}
-			if c.Delta.Content != "" {
-				shown = true
-				r.show(c.Delta.Content)
-			}
+			shown = r.show(c.Delta.Content) || shown
 		}
 	}
 	a.text, a.refusal, a.reasoning = text.String(), refusal.String(), reasoning.String()
 	a.calls = calls.Calls()
 	a.extras = r.wire.extra.of(len(a.calls))
 	if a.finish == "" && r.wire.kind != "text/event-stream" {
+		if err := refused(r.wire.extra.whole.Bytes()); err != nil {
+			return nil, shown, err
+		}
 		return nil, shown, fmt.Errorf("%w, but %s; ask it for whole answers", errNoStream, cmp.Or(r.wire.kind, "something without a type"))
 	}
-	if a.finish == "" { // a call may lack its last arguments, or all of them
+	if a.finish == "" || a.finish == finishError { // a call may lack its last arguments, or all of them
 		return nil, shown, errBroken
 	}
 	return a, shown, nil
 }
 
-func (r *run) show(text string) {
-	if text != "" && r.o.OnText != nil {
-		r.o.OnText(text)
+// show passes text on, and reports whether somebody took it.
+func (r *run) show(text string) bool {
+	if text == "" || r.o.OnText == nil {
+		return false
 	}
+	r.o.OnText(text)
+	return true
 }
 
 func (u *Usage) of(v *openai.Usage) {
@@ -244,10 +254,13 @@ func (r *run) failure(err error) failure {
 	var status int
 	var code, text string
 	switch {
+	case errors.As(err, &req): // it may hold what could be read of an APIError
+		status, text = req.HTTPStatusCode, string(req.Body)
 	case errors.As(err, &api):
 		status, code, text = api.HTTPStatusCode, fmt.Sprint(api.Code)+" "+api.Type, api.Message
-	case errors.As(err, &req):
-		status, text = req.HTTPStatusCode, string(req.Body)
+		if n, ok := api.Code.(int); ok && status == 0 && http.StatusText(n) != "" { // the status that it came too late for
+			status = n
+		}
 	case errors.Is(err, errSlow):
 		return failure{stop: StopModel, err: err}
 	case errors.Is(err, errBroken):

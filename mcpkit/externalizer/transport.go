@@ -11,6 +11,8 @@ import (
 	"net/http"
 	"strconv"
 	"time"
+
+	openai "github.com/sashabaranov/go-openai"
 )
 
 const (
@@ -127,8 +129,10 @@ func (d *dataLines) Read(p []byte) (int, error) {
 		}
 		line := d.lines.Bytes()
 		if data, ok := bytes.CutPrefix(line, []byte("data:")); ok {
-			// In the one spelling by which the client knows errors.
 			data = bytes.TrimSpace(data)
+			if err := refused(data); err != nil {
+				return 0, err
+			}
 			d.see(data)
 			d.rest = append(append(append(d.rest[:0], "data: "...), data...), '\n')
 		}
@@ -136,6 +140,27 @@ func (d *dataLines) Read(p []byte) (int, error) {
 	n := copy(p, d.rest)
 	d.rest = d.rest[n:]
 	return n, nil
+}
+
+// refused is the error that an answer has in place of what was asked for, or beside
+// it, or nil: once an answer has begun, its status cannot say any more that it
+// failed. The error is an object as the API's, or a text.
+func refused(answer []byte) error {
+	var a struct {
+		Error json.RawMessage `json:"error"`
+	}
+	if !bytes.Contains(answer, []byte(`"error"`)) || json.Unmarshal(answer, &a) != nil {
+		return nil
+	}
+	switch string(a.Error) {
+	case "", "null", "false", `""`, "{}":
+		return nil
+	}
+	e := &openai.APIError{}
+	if json.Unmarshal(a.Error, e) != nil || e.Message == "" {
+		e.Message = string(a.Error)
+	}
+	return e
 }
 
 // retryAfter is how long an answer asks to wait (RFC 9110, section 10.2.3), or

@@ -36,8 +36,8 @@ func TestRetryAfterIsReadInEveryForm(t *testing.T) {
 }
 
 func TestOnlyDataLinesOfAStreamAreReadWhateverItsPieces(t *testing.T) {
-	in := ": keep\r\n\r\nevent: x\ndata:{\"a\":1}\n\nid: 4\ndata:   {\"error\":2}\r\nretry: 9\ndata: [DONE]"
-	want := "data: {\"a\":1}\ndata: {\"error\":2}\ndata: [DONE]\n"
+	in := ": keep\r\n\r\nevent: x\ndata:{\"a\":1}\n\nid: 4\ndata:   {\"error\":null}\r\nretry: 9\ndata: [DONE]"
+	want := "data: {\"a\":1}\ndata: {\"error\":null}\ndata: [DONE]\n"
 	for _, r := range []io.Reader{strings.NewReader(in), iotest.OneByteReader(strings.NewReader(in)), iotest.DataErrReader(strings.NewReader(in))} {
 		got, err := io.ReadAll(iotest.OneByteReader(newDataLines(r, func([]byte) {})))
 		if err != nil || string(got) != want {
@@ -51,6 +51,10 @@ func TestOnlyDataLinesOfAStreamAreReadWhateverItsPieces(t *testing.T) {
 		if !errors.Is(err, broken) || strings.Contains(string(got), "half") {
 			t.Errorf("a stream that breaks after %q ends with %v and is %q", before, err, got)
 		}
+	}
+	failed := strings.NewReader("data: {\"a\":1}\ndata: {\"id\":\"x\",\"error\":{\"message\":\"lost\"}}\ndata: {\"b\":2}\n")
+	if got, err := io.ReadAll(newDataLines(failed, func([]byte) {})); err == nil || err.Error() != "lost" || string(got) != "data: {\"a\":1}\n" {
+		t.Errorf("a stream that says an error ends with %v and is %q", err, got)
 	}
 	long := io.MultiReader(strings.NewReader("data: "), strings.NewReader(strings.Repeat("x", maxSSELine)))
 	if _, err := io.ReadAll(newDataLines(long, func([]byte) {})); err == nil || !strings.Contains(err.Error(), "a line of the endpoint's answer exceeds") {
