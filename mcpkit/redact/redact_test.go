@@ -78,6 +78,28 @@ func TestOrdinaryTextStaysAsItIs(t *testing.T) {
 	}
 }
 
+func TestTextFullOfBeginningsOfSecretsIsReadInTimeThatGrowsWithItsLength(t *testing.T) {
+	for _, lure := range []string{"sk-", "glpat-", "xoxb-", "eyJ-", "token=", "password=", "PASSWORD=", "token:", `token="`, "token='", "://a:", "Bearer ", "-----BEGIN "} {
+		start := time.Now()
+		if _, hits := New(nil).String(strings.Repeat(lure, 1<<19/len(lure))); len(hits) > 1 {
+			t.Errorf("%q is taken for %v", lure, hits)
+		}
+		if d := time.Since(start); d > 20*time.Second { // each of the first seven took minutes once
+			t.Errorf("half a mebibyte of %q took %v", lure, d)
+		}
+	}
+}
+
+func TestALongSecretIsRemovedWhole(t *testing.T) {
+	long := strings.Repeat("k3y/", 5000)
+	for _, text := range []string{"password=" + long, "API_TOKEN=" + long, "secret: " + long, "client-" + jwtX[:36] + strings.Repeat("x", 3000) + jwtX[36:]} {
+		out, hits := New(nil).String(text + " end")
+		if hits == nil || !strings.HasSuffix(out, "] end") || len(out) > 60 {
+			t.Errorf("%.40s… became %.80s", text, out)
+		}
+	}
+}
+
 func TestConfiguredSecretsAreRemovedInEveryFormTheyAreWritten(t *testing.T) {
 	key := "line-one-0123456789\nline-two-0123456789\n"
 	r := New([]string{`pa"ss w/rd+`, "longer-secret", "longer", key, "abc", ""})

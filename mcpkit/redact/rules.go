@@ -116,7 +116,7 @@ func token(of uint8, least, most, plain int) func(string, int, int) (int, int) {
 		if !startsWord(s, at) {
 			return 0, 0
 		}
-		end := run(s, after, of)
+		end := run(s[:min(len(s), after+most+1)], after, of)
 		if n := end - after; n < least || n > most {
 			return 0, 0
 		}
@@ -137,12 +137,20 @@ func token(of uint8, least, most, plain int) func(string, int, int) (int, int) {
 	}
 }
 
+// maxInnerHeader is how long the first part of a jwt is that follows a dash: in a
+// long run of dashes and words each could be the beginning of one.
+const maxInnerHeader = 512
+
 // jwt finds three base64url parts of which the first two are JSON objects.
 func jwt(s string, at, _ int) (int, int) {
 	if !startsWord(s, at) {
 		return 0, 0
 	}
-	first := run(s, at, dashed)
+	limit := len(s)
+	if at > 0 && s[at-1] == '-' {
+		limit = min(limit, at+maxInnerHeader)
+	}
+	first := run(s[:limit], at, dashed)
 	if first-at < 10 || !strings.HasPrefix(s[first:], ".eyJ") {
 		return 0, 0
 	}
@@ -257,9 +265,13 @@ func assignment(s string, at, after int) (int, int) {
 		}
 		return after, after + n
 	}
-	end := after
-	for end < len(s) && s[end] > ' ' && s[end] < 0x7f && strings.IndexByte("\"',;&<>()[]{}|`\\", s[end]) < 0 {
-		end++
+	certain := s[at] == '=' && !strings.ContainsFunc(name, unicode.IsLower) // PASSWORD=, as in an environment
+	end := bare(s[:min(len(s), after+enough)], after)
+	if end == after+enough { // whoever reads on to its end takes it
+		if !plausible(s[after:end], certain) {
+			return 0, 0
+		}
+		return after, bare(s, end)
 	}
 	if end < len(s) && (s[end] == '(' || s[end] == '[') && end > after { // a call or an index, in code
 		return 0, 0
@@ -268,11 +280,22 @@ func assignment(s string, at, after int) (int, int) {
 	if trimmed := strings.TrimRight(value, ".:"); s[at] == ':' {
 		value, end = trimmed, after+len(trimmed)
 	}
-	certain := s[at] == '=' && !strings.ContainsFunc(name, unicode.IsLower) // PASSWORD=, as in an environment
 	if !plausible(value, certain) {
 		return 0, 0
 	}
 	return after, end
+}
+
+// enough is how many bytes of a value without quotes say whether it is a secret: a
+// text may be one long value, and hold the name of another one every few bytes.
+const enough = 256
+
+// bare is the end of the value without quotes that goes on at i.
+func bare(s string, i int) int {
+	for i < len(s) && s[i] > ' ' && s[i] < 0x7f && strings.IndexByte("\"',;&<>()[]{}|`\\", s[i]) < 0 {
+		i++
+	}
+	return i
 }
 
 // secretName reports whether the value of something with this name is a secret:
