@@ -100,7 +100,7 @@ type Outbox struct {
 
 	mu     sync.Mutex
 	active map[string]bool   // names of files that are being carried out
-	paused map[string]*pause // by path: files that could not be read so far
+	paused map[string]*pause // by path: files that are left alone for a while
 }
 
 // New makes the folders that are missing.
@@ -262,6 +262,7 @@ func (x *Outbox) take(ctx context.Context, name, id string) {
 		select {
 		case x.waiting <- struct{}{}:
 		default:
+			x.hold(name)
 			return
 		}
 		claimed = Waiting
@@ -330,6 +331,9 @@ func answerID(id string) string { return amp.Remint("aurora.platform/outbox", id
 
 // refuse moves a file to failed/, writes the reason beside it and announces it.
 func (x *Outbox) refuse(from, name, reason string) {
+	if _, err := os.Lstat(x.path(from, name)); errors.Is(err, fs.ErrNotExist) {
+		return // carried out between a listing and now, or taken back
+	}
 	x.o.Logger.Warn("a request was refused", "file", redact.Show(name), "reason", reason)
 	kept := name
 	err := x.move(from, Failed, name)

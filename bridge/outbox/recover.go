@@ -172,6 +172,13 @@ func (x *Outbox) later(folder, name string, why error) {
 	}
 }
 
+// hold leaves a request where it is for a while: as many wait for a person as may.
+func (x *Outbox) hold(name string) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.paused[x.path(Pending, name)] = &pause{next: time.Now().Add(rescan), delay: rescan / 2, stamp: x.stamp(Pending, name)}
+}
+
 // forget drops what is known of files in pending/ that are gone.
 func (x *Outbox) forget(entries []fs.DirEntry) {
 	x.mu.Lock()
