@@ -10,6 +10,7 @@ import (
 
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/console"
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/control"
+	"github.com/aurorabot-dev/platform/mcpkit/catalog"
 	"github.com/aurorabot-dev/platform/mcpkit/policy/approval"
 )
 
@@ -51,7 +52,7 @@ func (c *cli) approvalsList() *cobra.Command {
 				}
 				rows = append(rows, []console.Cell{
 					{Text: a.ID, Style: console.Bold}, {Text: standing(a), Style: approvalStyle(a.State)}, {Text: console.Age(now.Sub(a.Created))},
-					{Text: left}, {Text: a.Risk}, {Text: a.Server + " " + a.Tool}, {Text: console.Cut(console.Safe(string(a.Arguments)), maxListed)},
+					{Text: left}, {Text: a.Risk}, {Text: catalog.ID{Server: a.Server, Tool: a.Tool}.Canonical()}, {Text: console.Cut(console.Safe(string(a.Arguments)), maxListed)},
 				})
 			}
 			c.out.Table([]string{"ID", "STATE", "AGE", "LEFT", "RISK", "TOOL", "ARGUMENTS"}, rows)

@@ -51,9 +51,9 @@ OPENAI_API_KEY or --key-file, its address from --base-url, OPENAI_BASE_URL or "a
 in platform.yaml, and the model's name from --model, OPENAI_MODEL or there.
 
 On a terminal the answer appears as it is written, and each tool call as one line;
-a call that a person has to approve waits for that, and says how to. Elsewhere the answer alone is printed, or with --json the whole transcript. The
-exit code is 1 when there is no answer, and 130 after Ctrl-C, which cancels the
-running calls.`,
+a call that a person has to approve waits for that, and says how to. Elsewhere the
+answer alone is printed, or with --json the whole transcript. The exit code is 1 when
+there is no answer, and 130 after Ctrl-C, which cancels the running calls.`,
 		Example: `  platform ask "Do I need an umbrella in Berlin tomorrow?"
   platform ask "What time is it?" --base-url http://localhost:8080/v1 --model local --server clock`,
 		Args: args(cobra.ExactArgs(1)),

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"log/slog"
@@ -64,7 +65,13 @@ in CI. No running platform is needed.`,
 }
 
 func (c *cli) showChecked(res *daemon.Checked) {
+	before := ""
 	for _, s := range res.Servers {
+		path := s.Path
+		if path != "" && path == before {
+			path = "the same"
+		}
+		before = cmp.Or(s.Path, before)
 		mark, style := "ok", console.Green
 		switch {
 		case s.Problem != "" || len(s.Missing)+len(s.Undeclared) > 0:
@@ -81,7 +88,7 @@ func (c *cli) showChecked(res *daemon.Checked) {
 		}
 		c.out.Printf("\n")
 		for _, row := range [][2]string{
-			{"manifest", s.Manifest}, {"url", s.URL}, {"command", strings.Join(quoteArgs(s.Command), " ")}, {"folder", s.Dir}, {"PATH", s.Path},
+			{"manifest", s.Manifest}, {"url", s.URL}, {"command", strings.Join(quoteArgs(s.Command), " ")}, {"folder", s.Dir}, {"PATH", path},
 		} {
 			if row[1] != "" {
 				c.out.Printf("   %-9s %s\n", row[0], console.Safe(row[1]))

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/aurorabot-dev/platform/amp"
 	"github.com/aurorabot-dev/platform/bridge/inbox"
 	"github.com/aurorabot-dev/platform/bridge/inbox/queue"
 	"github.com/aurorabot-dev/platform/bridge/journal"
@@ -180,17 +182,19 @@ func (c *cli) mailRow(it *queue.Item, age bool) []console.Cell {
 
 func (c *cli) inboxShow() *cobra.Command {
 	return c.jsonFlag(&cobra.Command{
-		Use:   "show ID",
-		Short: "Show one event; the beginning of its id is enough",
-		Args:  args(cobra.ExactArgs(1)),
+		Use:   "show ID | TYPE",
+		Short: "Show one event, or the latest of a type",
+		Long: `Show one event. The beginning of its id is enough, and the name of its file will do.
+With a type, such as timer.triggered or timer.*, the latest event of it in pending.`,
+		Args: args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, a []string) error {
 			q, err := c.queue()
 			if err != nil {
 				return err
 			}
-			it, err := q.Show(a[0])
+			it, err := find(q, a[0])
 			if errors.Is(err, os.ErrNotExist) {
-				return &hinted{fmt.Errorf("no event has an id that begins with %q", a[0]), "platform inbox ls --json has the ids"}
+				return &hinted{fmt.Errorf("no event has an id that begins with %q, and none in pending that type", a[0]), "platform inbox ls --json has the ids"}
 			}
 			if err != nil {
 				return err
@@ -202,6 +206,23 @@ func (c *cli) inboxShow() *cobra.Command {
 			return nil
 		},
 	})
+}
+
+// find is the event that a person means: by the beginning of its id, its file, or as
+// the latest of a type.
+func find(q queue.Dir, what string) (*queue.Item, error) {
+	if _, id, ok := amp.ParseFileName(filepath.Base(what)); ok {
+		what = id
+	}
+	it, err := q.Show(what)
+	if !errors.Is(err, os.ErrNotExist) {
+		return it, err
+	}
+	list, failed := q.List(queue.Filter{Type: what}, queue.Page{Size: 1, Newest: true})
+	if failed != nil || len(list) == 0 {
+		return nil, cmp.Or(failed, err)
+	}
+	return q.Load(list[0])
 }
 
 func (c *cli) showEvent(it *queue.Item) {

@@ -138,7 +138,10 @@ func (c *cli) report(ctx context.Context, err error) int {
 	case ctx.Err() != nil && errors.Is(err, context.Canceled):
 		return exitInterrupted
 	case errors.Is(err, control.ErrNotRunning):
-		c.complain(err.Error(), fmt.Sprintf("start it with: platform run --data %s", quoteArg(c.data)))
+		c.complain(err.Error(), fmt.Sprintf("start it with: platform run --data %s, or name the folder of one that runs: --data or AURORA_DATA", quoteArg(c.data)))
+		return exitFailed
+	case errors.Is(err, os.ErrPermission) && !errors.As(err, &h) && strings.Contains(err.Error(), c.data):
+		c.complain(plain(err), fmt.Sprintf("%s is for the user whose platform it is: be that user, or choose another folder with --data", quoteArg(c.data)))
 		return exitFailed
 	case errors.As(err, &usage):
 		hint := "platform --help"
@@ -189,6 +192,8 @@ func near(f *fault.Error) string {
 		return `"platform tools" lists them`
 	case f.Code == control.ApprovalNotFound:
 		return `"platform approvals ls --all" lists them`
+	case f.Code == control.ApprovalDecided:
+		return `"platform approvals revoke ID" takes an answer back`
 	case f.Code == control.CallNotFound:
 		return `"platform calls ls" lists those that wait for an answer`
 	case f.Code == review.CatalogChanged:

@@ -17,6 +17,7 @@ import (
 	"github.com/aurorabot-dev/platform/amp"
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/console"
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/daemon"
+	"github.com/aurorabot-dev/platform/mcpkit/fault"
 	observed "github.com/aurorabot-dev/platform/mcpkit/signal"
 )
 
@@ -119,7 +120,8 @@ type screen struct {
 	begun time.Time
 
 	mu    sync.Mutex
-	ready bool // the first impression is complete
+	ready bool   // the first impression is complete
+	asked string // the question that was shown last
 }
 
 func (s *screen) up(p *daemon.Platform, faults []error) {
@@ -144,18 +146,24 @@ func (s *screen) signal(sig observed.Signal) {
 		if life != nil {
 			tools, took = life.Tools, life.StartMS
 		}
-		s.row("✓", console.Green, sig.Server, fmt.Sprintf("ready in %s, %d tools", console.Millis(took), tools))
+		s.row("✓", console.Green, sig.Server, fmt.Sprintf("ready in %s, %s", console.Millis(took), count(tools, "tool")))
 	case observed.ServerCrashed, observed.ServerPermanentlyFailed:
 		s.row("✗", console.Red, sig.Server, strings.TrimPrefix(sig.Summary, sig.Server+" "))
 	case observed.ServerRestarting, observed.ServerStopping:
 		s.row("…", console.Yellow, sig.Server, sig.Summary)
 	case observed.ServerStopped:
 		s.row("·", console.Dim, sig.Server, sig.Summary)
-	case observed.CapabilityChanged, observed.ToolCompleted, observed.ToolFailed, observed.AmbiguousCall, observed.Problem:
+	case observed.ToolFailed:
+		if step, ok := sig.Data.(*observed.Step); !ok || step.ErrorCode != fault.ApprovalRequired { // that has its own line
+			s.row("✗", console.Red, sig.Server, sig.Summary)
+		}
+	case observed.CapabilityChanged, observed.ToolCompleted, observed.AmbiguousCall, observed.Problem:
 		s.row("·", console.Cyan, sig.Server, sig.Summary)
 	case observed.PermissionRequested:
-		if step, ok := sig.Data.(*observed.Step); ok && step.Decision == "ask" {
-			s.row("?", console.Yellow, sig.Server, "asks: platform approvals approve "+step.Approval+" allows "+step.Tool)
+		if step, ok := sig.Data.(*observed.Step); ok && step.Decision == "ask" && step.Approval != s.asked {
+			s.asked = step.Approval
+			s.row("?", console.Yellow, sig.Server, step.Tool+" waits for a person; this allows the call:")
+			s.c.out.Printf("    %s\n", s.c.out.Paint(console.Bold, s.verb("approvals approve "+step.Approval)))
 		}
 	case observed.Notification:
 		s.row("✉", console.Cyan, sig.Server, sig.Method)
@@ -183,7 +191,28 @@ func (s *screen) row(mark string, style console.Style, server, text string) {
 	if s.ready {
 		lead, used = out.Paint(console.Dim, time.Now().Format("15:04:05"))+" ", used+9
 	}
+	text = strings.ReplaceAll(text, server+".", "") // the column before says it
 	out.Printf("  %s%s %-24s %s\n", lead, out.Paint(style, mark), console.Safe(server), out.Fit(console.Safe(text), used))
+}
+
+// count is a number of things.
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// verb is how a verb of this platform is typed in the folder in which it runs.
+func (s *screen) verb(line string) string {
+	exe := "platform"
+	if path, err := os.Executable(); err == nil {
+		exe = relative(path)
+	}
+	if s.c.data != "data" {
+		line += " --data " + quoteArg(s.c.data)
+	}
+	return exe + " " + line
 }
 
 // settled says where things are and what to try next.
@@ -201,7 +230,7 @@ func (s *screen) settled(p *daemon.Platform) {
 		names = append(names, t.ExportName)
 	}
 	st := p.Status()
-	out.Printf("\n  %d servers, %d tools in %s\n", ready, len(names), time.Since(s.begun).Round(10*time.Millisecond))
+	out.Printf("\n  %s, %s in %s\n", count(ready, "server"), count(len(names), "tool"), time.Since(s.begun).Round(10*time.Millisecond))
 	if len(names) > 0 {
 		shown := names
 		if len(shown) > 12 {
@@ -220,21 +249,13 @@ func (s *screen) settled(p *daemon.Platform) {
 
 // suggestions are three commands that work now.
 func (s *screen) suggestions(p *daemon.Platform) []string {
-	exe := "platform"
-	if path, err := os.Executable(); err == nil {
-		exe = relative(path)
-	}
-	data := ""
-	if s.c.data != "data" {
-		data = " --data " + quoteArg(s.c.data)
-	}
-	call := exe + " tools" + data
+	call := s.verb("tools")
 	for _, t := range p.Tools("") {
 		if strings.HasSuffix(t.Name, ".get_time") {
-			call = fmt.Sprintf(`%s call %s '{"timezone":"Asia/Shanghai"}'%s`, exe, t.ExportName, data)
+			call = s.verb(fmt.Sprintf(`call %s '{"timezone":"Asia/Shanghai"}'`, t.ExportName))
 		}
 	}
-	return []string{call, exe + " inbox follow" + data, exe + " servers" + data}
+	return []string{call, s.verb("inbox follow"), s.verb("servers")}
 }
 
 // relative shortens a path below the current folder.

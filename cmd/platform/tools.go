@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -26,11 +28,17 @@ that a chat completions request takes as "tools", byte for byte the same for the
 same catalogue.`,
 		Args: args(cobra.NoArgs),
 		RunE: c.online(func(cmd *cobra.Command, client *control.Client, _ []string) error {
+			if slices.Contains(openai.Profiles(), format) && format != "openai" {
+				return &usageError{&hinted{fmt.Errorf("--format %q is not known", format), "a provider is a profile: --format openai --profile " + format}, cmd}
+			}
 			if err := oneOf(cmd, "format", format, "table", "json", "openai"); err != nil {
 				return err
 			}
 			if err := oneOf(cmd, "profile", cmp.Or(profile, openai.DefaultProfile), openai.Profiles()...); err != nil {
 				return err
+			}
+			if profile != "" && format != "openai" {
+				return &usageError{&hinted{errors.New("--profile changes nothing but --format openai"), "add --format openai"}, cmd}
 			}
 			if format == "openai" {
 				raw, err := client.Export(cmd.Context(), profile, server)

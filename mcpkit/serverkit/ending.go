@@ -89,10 +89,21 @@ func (s *server) exit(cause string, e ending, state *os.ProcessState, spawned ti
 		if len(tail) == 0 {
 			x.Reason += "; it wrote nothing to stderr"
 		} else {
-			x.Reason += "; stderr ends: " + strings.Join(tail[max(0, len(tail)-quoteLines):], " | ")
+			x.Reason += "; stderr ends: " + strings.Join(quote(tail), " | ")
 		}
 	}
 	return x
+}
+
+// quote is the part of stderr that says why: its end, but npm and npx, which start
+// many servers, say it first and go on about notices and log files.
+func quote(tail []string) []string {
+	for i, line := range tail {
+		if strings.HasPrefix(line, "npm error code ") || strings.HasPrefix(line, "npm ERR! code ") {
+			return tail[i:min(i+quoteLines, len(tail))]
+		}
+	}
+	return tail[max(0, len(tail)-quoteLines):]
 }
 
 // levels at which signals are logged; the rest is Info.

@@ -44,7 +44,8 @@ func New(w io.Writer) *Console {
 	if !ok || !term.IsTerminal(int(f.Fd())) {
 		return c
 	}
-	if cols, _, err := term.GetSize(int(f.Fd())); err == nil {
+	c.width = 80 // where it does not know its size, as over a serial line or in a fresh pty
+	if cols, _, err := term.GetSize(int(f.Fd())); err == nil && cols > 0 {
 		c.width = cols
 	}
 	c.color = os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"

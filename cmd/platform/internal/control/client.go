@@ -163,6 +163,10 @@ func (c *Client) send(ctx context.Context, method, path string, body []byte) (*h
 		if notRunning(err) {
 			return nil, ErrNotRunning
 		}
+		var u *url.Error // whose address is none that a person knows
+		if errors.As(err, &u) {
+			err = fmt.Errorf("asking the platform: %w", u.Err)
+		}
 		return nil, err
 	}
 	if res.StatusCode/100 == 2 {
