@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"unicode/utf8"
@@ -24,8 +25,8 @@ import (
 const maxSchemas = 10_000
 
 // schemas compiles and keeps the servers' own schemas, by content. A schema
-// that cannot be compiled disables the check of its tool, with a warning, and
-// nothing else.
+// that cannot be compiled disables the check of its tool, and a pattern that cannot
+// be read its own, with a warning, and nothing else.
 type schemas struct {
 	log   *slog.Logger
 	mu    sync.Mutex
@@ -136,7 +137,7 @@ func (s *schemas) compiled(tool *catalog.Tool, which string, raw json.RawMessage
 	}
 	schema, err := compile(raw)
 	if err != nil {
-		s.log.Warn("schema cannot be compiled; its tool is not checked", "tool", tool.Name, "schema", which, "error", err)
+		s.log.Warn("a schema cannot be compiled as it is", "tool", tool.Name, "schema", which, "checked", schema != nil, "error", clip(err.Error()))
 	}
 	if s.cache == nil || len(s.cache) >= maxSchemas {
 		s.cache = make(map[[32]byte]*jsoncheck.Schema)
@@ -151,7 +152,9 @@ const (
 	maxSchemaDepth = 200
 )
 
-// compile reads a schema as its server wrote it.
+// compile reads a schema as its server wrote it. Where only its patterns cannot be
+// read, as those with a look ahead, there is a schema beside the error: it holds for
+// all else.
 func compile(raw json.RawMessage) (*jsoncheck.Schema, error) {
 	if len(raw) > maxSchemaBytes {
 		return nil, fmt.Errorf("%d bytes are more than the limit of %d", len(raw), maxSchemaBytes)
@@ -163,7 +166,11 @@ func compile(raw json.RawMessage) (*jsoncheck.Schema, error) {
 	if err != nil {
 		return nil, err
 	}
-	return jsoncheck.Compile(doc, jsoncheck.Options{})
+	schema, err := jsoncheck.Compile(doc, jsoncheck.Options{})
+	if err != nil {
+		schema, _ = jsoncheck.Compile(doc, jsoncheck.Options{LenientPatterns: true})
+	}
+	return schema, err
 }
 
 // depth is how deep raw nests, without decoding it.
@@ -186,8 +193,13 @@ func depth(raw []byte) int {
 	return deepest
 }
 
-// maxProblems is how many faults an error names: enough to act on, not a flood.
-const maxProblems = 5
+// maxProblems is how many faults an error names: enough to act on, not a flood, and
+// maxCounted how many are told apart. A name or a value may be of any length.
+const (
+	maxProblems = 5
+	maxCounted  = 100
+	maxClause   = 300 // bytes
+)
 
 var english = message.NewPrinter(language.English)
 
@@ -203,29 +215,41 @@ func check(schema *jsoncheck.Schema, value any, size int) string {
 	}
 	var clauses []string
 	collect(invalid, &clauses)
-	if len(clauses) > maxProblems {
-		clauses = append(clauses[:maxProblems], fmt.Sprintf("and %d more", len(clauses)-maxProblems))
+	if n := len(clauses) - maxProblems; n > 0 {
+		more := fmt.Sprintf("and %d more", n)
+		if len(clauses) == maxCounted {
+			more = fmt.Sprintf("and %d or more", n)
+		}
+		clauses = append(clauses[:maxProblems], more)
 	}
 	return strings.Join(clauses, "; ")
 }
 
-// collect lists the leaves of a validation error, which name fields.
+// collect lists the leaves of a validation error, which name fields, up to
+// maxCounted.
 func collect(e *jsonschema.ValidationError, out *[]string) {
-	if len(e.Causes) == 0 {
-		where := "the whole"
-		if len(e.InstanceLocation) > 0 {
-			where = "/" + strings.Join(e.InstanceLocation, "/")
-		}
-		clause := where + ": " + e.ErrorKind.LocalizedString(english)
-		for _, c := range *out {
-			if c == clause {
-				return
-			}
-		}
-		*out = append(*out, clause)
-		return
-	}
 	for _, c := range e.Causes {
+		if len(*out) == maxCounted {
+			return
+		}
 		collect(c, out)
 	}
+	if len(e.Causes) > 0 {
+		return
+	}
+	where := "the whole"
+	if len(e.InstanceLocation) > 0 {
+		where = "/" + strings.Join(e.InstanceLocation, "/")
+	}
+	clause := clip(where) + ": " + clip(e.ErrorKind.LocalizedString(english))
+	if !slices.Contains(*out, clause) {
+		*out = append(*out, clause)
+	}
+}
+
+func clip(s string) string {
+	if n := cut(s, maxClause); n < len(s) {
+		return s[:n] + "…"
+	}
+	return s
 }

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/aurorabot-dev/platform/mcpkit/catalog"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
@@ -49,6 +50,36 @@ func TestArgumentsAreCheckedByTheirSchemasOwnDraft(t *testing.T) {
 		var f *fault.Error
 		if !errors.As(err, &f) || f.Code != fault.InvalidArguments || f.Outcome != "" || !strings.Contains(f.Message, c.says) {
 			t.Errorf("%s: %q is answered with %v, want a word of %q", name, c.bad, err, c.says)
+		}
+	}
+}
+
+func TestAPatternThatCannotBeReadLeavesTheOtherChecks(t *testing.T) {
+	var log strings.Builder
+	s := schemas{log: slog.New(slog.NewTextHandler(&log, nil))}
+	tool := &catalog.Tool{Name: "s.t", InputSchema: json.RawMessage(`{"type":"object","properties":{"word":{"type":"string","pattern":"^(?!no).+$"},"n":{"type":"integer"}},"required":["word"]}`)}
+	for args, good := range map[string]bool{`{"word":"yes","n":1}`: true, `{"word":7}`: false, `{"n":1}`: false, `{"word":"yes","n":"1"}`: false} {
+		if _, err := s.checkArguments(tool, json.RawMessage(args)); (err == nil) != good {
+			t.Errorf("%s: %v", args, err)
+		}
+	}
+	if !strings.Contains(log.String(), "(?!no)") {
+		t.Errorf("the log does not tell of the pattern: %s", log.String())
+	}
+}
+
+func TestWhatDoesNotFitIsToldInFewWordsHoweverMuchItIs(t *testing.T) {
+	s := schemas{log: slog.New(slog.DiscardHandler)}
+	tool := &catalog.Tool{Name: "s.t", InputSchema: json.RawMessage(`{"properties":{"l":{"items":{"type":"string"}},"t":{"pattern":"^x$"}},"additionalProperties":false}`)}
+	many := strings.Repeat("1,", 300_000)
+	for _, args := range []string{`{"l":[` + many + `1]}`, `{"t":"` + many + `"}`, `{"` + many + `":1}`} {
+		start := time.Now()
+		_, err := s.checkArguments(tool, json.RawMessage(args))
+		if err == nil || len(err.Error()) > 1000 {
+			t.Errorf("%.20s… is answered with %.100v… (%d bytes)", args, err, len(err.Error()))
+		}
+		if d := time.Since(start); d > 20*time.Second {
+			t.Errorf("%.20s… took %v", args, d)
 		}
 	}
 }

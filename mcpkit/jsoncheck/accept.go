@@ -27,7 +27,7 @@ func (s *Schema) Accepts(raw []byte) bool {
 	if s.quick == nil || !utf8.Valid(raw) {
 		return false
 	}
-	r := reader{decoder: decoder{b: raw, discard: true}, left: maxAcceptVisits + len(raw)/16}
+	r := reader{decoder: decoder{b: raw, discard: true}, left: maxAcceptVisits + len(raw)/4}
 	if !r.fits(s.quick, 0) {
 		return false
 	}
@@ -70,7 +70,7 @@ type node struct {
 	minItems, maxItems int // maxItems and maxLength less than 0: no limit
 
 	minLength, maxLength int // characters
-	pattern              jsonschema.Regexp
+	pattern              *pattern
 
 	bounded  bool // by min and max
 	min, max bound
@@ -103,7 +103,7 @@ func (q quickener) of(s *jsonschema.Schema) *node {
 	if s.Bool != nil || len(q) >= maxAcceptNodes || strange(s) {
 		return nil
 	}
-	n := &node{types: isAny, maxItems: -1, maxLength: -1, pattern: s.Pattern}
+	n := &node{types: isAny, maxItems: -1, maxLength: -1}
 	q[s] = n
 	if s.Ref != nil && s.DraftVersion < 2019 { // whatever stands beside it
 		n.rest, n.items = anyValue, anyValue
@@ -171,6 +171,7 @@ func (n *node) simple(s *jsonschema.Schema) bool {
 			n.words = append(n.words, word)
 		}
 	}
+	n.pattern, _ = s.Pattern.(*pattern) // else anything
 	if s.MinLength != nil {
 		n.minLength = *s.MinLength
 	}
@@ -349,7 +350,11 @@ func (r *reader) string(n *node) bool {
 			return false
 		}
 	}
-	return n.pattern == nil || n.pattern.MatchString(string(s))
+	if n.pattern == nil {
+		return true
+	}
+	r.left -= n.pattern.cost(len(s))
+	return r.left >= 0 && n.pattern.Regexp.Match(s)
 }
 
 func (r *reader) figure(n *node) bool {

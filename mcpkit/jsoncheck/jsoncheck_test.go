@@ -2,8 +2,10 @@ package jsoncheck
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
@@ -49,6 +51,62 @@ func TestANumberBeyondAllUseIsRefusedBeforeItIsComputed(t *testing.T) {
 		if err := s.Check(decode(t, `{"n":`+n+`}`), 20); err == nil || !strings.Contains(err.Error(), "beyond all use") {
 			t.Errorf("%s: %v", n, err)
 		}
+	}
+}
+
+func TestSchemasThatAreDearInOtherWaysEndSoon(t *testing.T) {
+	repeat := func(s string, n int) string { return strings.TrimSuffix(strings.Repeat(s+",", n), ",") }
+	numbers, names := make([]string, 6000), make([]string, 6000)
+	for i := range numbers {
+		numbers[i], names[i] = fmt.Sprint(i), fmt.Sprintf(`"n%d"`, i)
+	}
+	for name, c := range map[string]struct{ schema, value string }{
+		"many patterns":    {`{"allOf":[` + repeat(`{"pattern":"(x+x+)+y"}`, 3000) + `]}`, `"` + strings.Repeat("x", 200_000) + `"`},
+		"a large pattern":  {`{"pattern":"` + strings.Repeat("(x*)*", 5000) + `y"}`, `"` + strings.Repeat("x", 200_000) + `"`},
+		"many numbers":     {`{"items":{"enum":[` + strings.Join(numbers, ",") + `]}}`, `[` + repeat("-1", 50_000) + `]`},
+		"many names":       {`{"items":{"required":[` + strings.Join(names, ",") + `]}}`, `[` + repeat("{}", 200_000) + `]`},
+		"dependent names":  {`{"items":{"dependentRequired":{"a":[` + strings.Join(names, ",") + `]}}}`, `[` + repeat(`{"a":1}`, 100_000) + `]`},
+		"looked at anew":   {`{"allOf":[` + repeat(`{"contains":true}`, 3000) + `],"unevaluatedItems":true}`, `[` + repeat("1", 20_000) + `]`},
+		"all are faults":   {`{"items":{"type":"string"}}`, `[` + repeat("1", 600_000) + `]`},
+		"a number of size": {`{"type":"integer","minimum":3}`, strings.Repeat("7", 1_000_000) + ".0"},
+	} {
+		s, value := compile(t, c.schema, Options{}), decode(t, c.value)
+		start := time.Now()
+		err := s.Check(value, len(c.value))
+		if err == nil || !errors.Is(err, errBudget) && !strings.Contains(err.Error(), "beyond all use") {
+			t.Errorf("%s: %.100v", name, err)
+		}
+		if d := time.Since(start); d > 20*time.Second {
+			t.Errorf("%s took %v", name, d)
+		}
+		s.Accepts([]byte(c.value))
+		if d := time.Since(start); d > 40*time.Second {
+			t.Errorf("%s took %v to be read", name, d)
+		}
+	}
+}
+
+func TestPatternsThatStandForMuchMoreAreNotCompiled(t *testing.T) {
+	for _, schema := range []string{`{"allOf":[` + strings.Repeat(`{"pattern":".{1000}"},`, 2000) + `true]}`, `{"pattern":"` + strings.Repeat("x", 100_000) + `"}`} {
+		if _, err := Compile(decode(t, schema), Options{}); err == nil {
+			t.Errorf("%.40s… compiled", schema)
+		}
+	}
+	s := compile(t, `{"$schema":"http://json-schema.org/draft-07/schema#","format":"regex"}`, Options{})
+	for range 300 { // what is checked does not count as what the schema holds
+		if err := s.Check(".{1000}", 9); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestALargeHonestValueIsChecked(t *testing.T) {
+	s := compile(t, `{"$schema":"http://json-schema.org/draft-07/schema#","items":{"type":"object","properties":{"id":{"type":"integer"},"tag":{"enum":["a","b","c"]},
+		"when":{"type":"string","format":"date"},"image":{"type":"string","pattern":"^[A-Za-z0-9+/]*={0,2}$"}},"required":["id","tag"]}}`, Options{})
+	row := `{"id":12,"tag":"c","when":"2026-01-01","image":"` + strings.Repeat("iVBORw0K", 50) + `"},`
+	doc := `[` + strings.Repeat(row, 5000) + strings.TrimSuffix(row, ",") + `]`
+	if err := s.Check(decode(t, doc), len(doc)); err != nil {
+		t.Errorf("%.200v", err)
 	}
 }
 
