@@ -8,11 +8,13 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net"
 	"os"
 	"reflect"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -209,7 +211,12 @@ func (c *cli) ask(ctx context.Context, l *externalizer.Loop, question string, o 
 	case res.Answer != "":
 		c.out.Printf("%s\n", strings.TrimRight(safeText(res.Answer), "\n"))
 	}
-	if hint := askHint(res.Stop, o); err != nil && hint != "" {
+	hint := askHint(res.Stop, o)
+	var unknown *net.DNSError
+	if errors.Is(err, syscall.ECONNREFUSED) || errors.As(err, &unknown) {
+		hint = "nothing is there: --base-url, OPENAI_BASE_URL or ask.base_url in platform.yaml names the endpoint"
+	}
+	if err != nil && hint != "" {
 		return &hinted{err, hint}
 	}
 	return err

@@ -84,7 +84,7 @@ func (c *cli) showChecked(res *daemon.Checked) {
 			c.out.Printf(" (disabled)")
 		}
 		if s.Live {
-			c.out.Printf("  %d tools, MCP %s", len(s.Tools), s.ProtocolVersion)
+			c.out.Printf("  %s, MCP %s", count(len(s.Tools), "tool"), s.ProtocolVersion)
 		}
 		c.out.Printf("\n")
 		for _, row := range [][2]string{

@@ -148,7 +148,7 @@ func (s *screen) signal(sig observed.Signal) {
 		}
 		s.row("✓", console.Green, sig.Server, fmt.Sprintf("ready in %s, %s", console.Millis(took), count(tools, "tool")))
 	case observed.ServerCrashed, observed.ServerPermanentlyFailed:
-		s.row("✗", console.Red, sig.Server, strings.TrimPrefix(sig.Summary, sig.Server+" "))
+		s.row("✗", console.Red, sig.Server, sig.Summary)
 	case observed.ServerRestarting, observed.ServerStopping:
 		s.row("…", console.Yellow, sig.Server, sig.Summary)
 	case observed.ServerStopped:
@@ -162,7 +162,7 @@ func (s *screen) signal(sig observed.Signal) {
 	case observed.PermissionRequested:
 		if step, ok := sig.Data.(*observed.Step); ok && step.Decision == "ask" && step.Approval != s.asked {
 			s.asked = step.Approval
-			s.row("?", console.Yellow, sig.Server, step.Tool+" waits for a person; this allows the call:")
+			s.row("?", console.Yellow, sig.Server, step.Tool+" waits for a person:")
 			s.c.out.Printf("    %s\n", s.c.out.Paint(console.Bold, s.verb("approvals approve "+step.Approval)))
 		}
 	case observed.Notification:
@@ -191,7 +191,7 @@ func (s *screen) row(mark string, style console.Style, server, text string) {
 	if s.ready {
 		lead, used = out.Paint(console.Dim, time.Now().Format("15:04:05"))+" ", used+9
 	}
-	text = strings.ReplaceAll(text, server+".", "") // the column before says it
+	text = strings.TrimPrefix(strings.ReplaceAll(text, server+".", ""), server+" ") // the column before says it
 	out.Printf("  %s%s %-24s %s\n", lead, out.Paint(style, mark), console.Safe(server), out.Fit(console.Safe(text), used))
 }
 

@@ -20,9 +20,13 @@ func TestTheScreenShowsAQuestionOnceWithTheWholeCommandThatAnswersIt(t *testing.
 		s.signal(observed.Signal{Kind: observed.ToolFailed, Server: "dice", Summary: "dice.roll failed: dice.roll waits", Data: &observed.Step{ErrorCode: fault.ApprovalRequired}})
 	}
 	s.signal(observed.Signal{Kind: observed.ToolFailed, Server: "dice", Summary: "dice.roll failed: no dice", Data: &observed.Step{ErrorCode: fault.Timeout}})
+	s.signal(observed.Signal{Kind: observed.ServerStopping, Server: "dice", Summary: "dice stopping: shutdown"})
 	text := out.String()
 	if strings.Count(text, id) != 1 || !strings.Contains(text, " approvals approve "+id+" --data d\n") {
 		t.Errorf("the question is shown as\n%s", text)
+	}
+	if !strings.Contains(text, "dice                     stopping: shutdown\n") {
+		t.Errorf("the end is shown as\n%s", text)
 	}
 	if strings.Count(text, "failed") != 1 || !strings.Contains(text, " roll failed: no dice\n") {
 		t.Errorf("failures are shown as\n%s", text)
