@@ -54,6 +54,14 @@ func useful() map[string]behaviour {
 			on: handlers{"tools/call": func(s *server, r *request) {
 				s.write(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"result":%s}`+"\n", r.ID, Exact))
 			}}},
+		"script": {does: "answers tools/call with what the message says: each line is the members of a JSON-RPC message, with $id and $token for those of the call",
+			on: handlers{"tools/call": func(s *server, r *request) {
+				c := r.call()
+				fill := strings.NewReplacer("$id", string(r.ID), "$token", string(c.Meta.ProgressToken))
+				for line := range strings.Lines(c.Arguments.Message) {
+					s.write([]byte(`{"jsonrpc":"2.0",` + strings.TrimSpace(fill.Replace(line)) + "}\n"))
+				}
+			}}},
 		"raw-params": {does: "answers tools/call with the params as text, as they came",
 			on: handlers{"tools/call": func(s *server, r *request) { s.answer(r, text(string(r.Params))) }}},
 		"elicit": {does: "asks for a name by elicitation during tools/call, and answers with what it got; with hold=N once N more calls have come",

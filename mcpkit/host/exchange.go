@@ -17,7 +17,7 @@ import (
 func (l *line) exchange(args json.RawMessage) (*client.Result, answer, error) {
 	r := client.CallRequest{
 		Server: l.tool.Source.Server, Tool: l.tool.Source.OriginalName, Arguments: args, Checked: true,
-		CallID: l.id, Timeout: l.call.Timeout, OnProgress: l.call.Progress, Ask: l.asker, Meta: meta(l.call.Trace),
+		CallID: l.id, Timeout: l.call.Timeout, OnProgress: l.progress(), Ask: l.asker, Meta: meta(l.call.Trace),
 	}
 	if f := l.call.Far; f != nil {
 		r.Capabilities, r.InputResponses, r.RequestState = f.Capabilities, f.InputResponses, f.RequestState

@@ -308,6 +308,8 @@ func (h *Host) Call(ctx context.Context, c Call) (*Result, error) {
 		err = h.schemas.checkResult(tool, seen)
 	}
 	if err != nil {
+		line.flags = review.Flags(fault.From(err).Message)
+		err = h.quote(err)
 		run.fail(line, err)
 		return nil, line.failed(err)
 	}
@@ -318,7 +320,7 @@ func (h *Host) Call(ctx context.Context, c Call) (*Result, error) {
 		res.Flags = append(res.Flags, "secret_"+kind)
 	}
 	if len(res.Raw) > h.o.MaxResult {
-		res.Artifact = h.keep(ctx, res.Raw)
+		res.Artifact = h.keep(context.WithoutCancel(ctx), res.Raw) // who hung up may ask for it later
 	}
 	if seen.needsInput { // the far client makes the call again, with answers
 		run.release(line)

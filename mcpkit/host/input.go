@@ -271,9 +271,7 @@ func (h *Host) clean(questions []signal.Question) []signal.Question {
 				*raw, _ = h.o.Redact(*raw)
 			}
 		}
-		text, _ := json.Marshal(q.Message) // a string always marshals
-		text, _ = h.o.Redact(text)
-		_ = json.Unmarshal(text, &q.Message) // as Redact keeps it JSON
+		q.Message = h.cleanText(q.Message)
 	}
 	return out
 }

@@ -42,7 +42,8 @@ type line struct {
 	asking sync.Mutex // held while a question is open
 	rounds int        // of questions so far
 
-	settled bool // whether the answer's Settle was called
+	flags   []string // of what the server said of its failure
+	settled bool     // whether the answer's Settle was called
 }
 
 // usual is how many steps a call has as a rule that are not like any other.
@@ -188,7 +189,7 @@ func (l *line) fail(kind signal.Kind, f *fault.Error) error {
 func (l *line) failure(f *fault.Error) func(*signal.Step) {
 	return func(s *signal.Step) {
 		s.ErrorCode, s.Reason, s.Retryable, s.Candidates, s.Replayed = f.Code, f.Message, f.Retryable, f.Candidates, f.Replayed
-		s.Outcome = string(f.Outcome)
+		s.Flags, s.Outcome = l.flags, string(f.Outcome)
 		if s.Outcome == "" {
 			s.Outcome = string(fault.OutcomeFailed)
 		}

@@ -44,7 +44,7 @@ func (h *Host) list(ctx context.Context, server string, need client.Capabilities
 		items, err := h.listOne(ctx, info.Server, read)
 		if err != nil {
 			if ctx.Err() != nil {
-				return nil, fault.From(err)
+				return nil, h.quote(err)
 			}
 			h.o.Logger.Debug("a server's list was left out", "server", info.Server, "error", err)
 			continue
@@ -61,7 +61,7 @@ func (h *Host) listOne(ctx context.Context, server string, read func(*client.Ses
 	}
 	raws, err := read(s, ctx)
 	if err != nil {
-		return nil, fault.From(err)
+		return nil, h.quote(err)
 	}
 	items := make([]Item, len(raws))
 	for i, raw := range raws {
@@ -96,7 +96,7 @@ func (h *Host) WatchResource(ctx context.Context, server, uri string, deliver bo
 	}
 	w, err := h.o.Client.Watch(ctx, s.Server(), uri, deliver)
 	if err != nil {
-		return nil, fault.From(err)
+		return nil, h.quote(err)
 	}
 	return w, nil
 }
@@ -128,7 +128,7 @@ func (h *Host) Complete(ctx context.Context, c Completion) (json.RawMessage, err
 	raw, _ := json.Marshal(ref) // strings always marshal
 	res, err := s.Complete(ctx, raw, c.Argument, c.Value, c.Arguments)
 	if err != nil {
-		return nil, fault.From(err)
+		return nil, h.quote(err)
 	}
 	clean, _ := h.o.Redact(res.Raw)
 	return clean, nil
@@ -146,10 +146,7 @@ func (h *Host) SetLogLevel(ctx context.Context, server, level string) error {
 	if err == nil {
 		err = s.SetLogLevel(ctx, level)
 	}
-	if err != nil {
-		return fault.From(err)
-	}
-	return nil
+	return h.quote(err)
 }
 
 // Settled waits until everything that a server said before now has been observed,

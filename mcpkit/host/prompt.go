@@ -74,7 +74,7 @@ func (h *Host) GetPrompt(ctx context.Context, x Expand) (*Prompt, error) {
 	seen.Arguments, _ = json.Marshal(x.Arguments) // strings always marshal
 	record := func(kind signal.Kind, verb string) { l.emit(kind, "prompt "+x.Prompt+" "+verb, &seen) }
 	fail := func(err error) (*Prompt, error) {
-		f := fault.From(err)
+		f := fault.From(h.quote(err))
 		seen.ErrorCode, seen.Reason = f.Code, f.Message
 		record(signal.PromptFailed, "was not expanded: "+f.Message)
 		return nil, f

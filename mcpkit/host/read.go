@@ -3,6 +3,7 @@ package host
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"strings"
 	"unicode/utf8"
 	"unsafe"
@@ -55,6 +56,11 @@ func (a answer) preview(limit int) (text string, flags []string) {
 		text = strings.ToValidUTF8(text, "\uFFFD")
 	}
 	text, flags = review.Read(text)
+	for _, f := range review.Flags(a.unread(text)) {
+		if !slices.Contains(flags, f) {
+			flags = append(flags, f)
+		}
+	}
 	switch {
 	case len(text) > limit:
 		text = text[:cut(text, limit)] + "…"
@@ -62,6 +68,25 @@ func (a answer) preview(limit int) (text string, flags []string) {
 		text = strings.Clone(text)
 	}
 	return text, flags
+}
+
+// unread is the text of the structured content, as far as it is looked at, unless
+// all of it was read already.
+func (a answer) unread(text string) string {
+	if string(a.structured) == text && strings.IndexByte(text, '\\') < 0 {
+		return ""
+	}
+	var b []byte
+	for i := 0; i < len(a.structured) && len(b) < maxRead; {
+		if a.structured[i] != '"' {
+			i++
+			continue
+		}
+		end := quoted(a.structured, i)
+		b = append(appendText(b, a.structured[i:end]), '\n')
+		i = end
+	}
+	return strings.ToValidUTF8(string(b), "\uFFFD")
 }
 
 // cut is the length of the beginning of s that has at most n bytes and ends
@@ -99,8 +124,8 @@ func (a answer) text() string {
 		if len(text) > 0 {
 			text = append(text, '\n')
 		}
-		var typ, content, mime, uri []byte
-		members(part, func(name, value []byte) {
+		var typ, content, mime, uri, embedded []byte
+		take := func(name, value []byte) {
 			switch string(name) {
 			case "type":
 				typ = value
@@ -111,8 +136,22 @@ func (a answer) text() string {
 			case "uri":
 				uri = value
 			}
+		}
+		members(part, func(name, value []byte) {
+			if take(name, value); string(name) == "resource" {
+				embedded = value
+			}
 		})
+		resource := string(typ) == `"resource"`
+		if resource { // its text and address are its own
+			members(embedded, take)
+		}
 		switch {
+		case resource:
+			text = appendNamed(text, []byte(`"resource"`), uri)
+			if len(content) > len(`""`) {
+				text = appendText(append(text, '\n'), content)
+			}
 		case string(typ) == `"text"` && len(text) == 0 && isPlain(content):
 			alone = content[1:min(len(content)-1, 1+maxRead)]
 		case string(typ) == `"text"`:

@@ -53,7 +53,7 @@ func (h *Host) ReadResource(ctx context.Context, r Read) (*Resource, error) {
 	seen := signal.Resource{CallID: l.id, URI: r.URI, Entrance: r.Entrance}
 	record := func(kind signal.Kind, verb string) { l.emit(kind, r.URI+" "+verb, &seen) }
 	fail := func(err error) (*Resource, error) {
-		f := fault.From(err)
+		f := fault.From(h.quote(err))
 		seen.ErrorCode, seen.Reason = f.Code, f.Message
 		record(signal.ResourceFailed, "was not read: "+f.Message)
 		return nil, f
