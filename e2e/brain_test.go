@@ -180,3 +180,50 @@ func TestTheBrainOfTheDocsDoesNothingTwiceAfterACrash(t *testing.T) {
 		t.Errorf("the diary has it %d times:\n%s", n, out)
 	}
 }
+
+// What a server says is in its events, and Python reads no JSON of any depth.
+func TestTheInboxOfTheDocsOutlivesWhatPythonCannotRead(t *testing.T) {
+	inbox := t.TempDir()
+	pending := filepath.Join(inbox, "pending")
+	if err := os.Mkdir(pending, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for name, data := range map[string]string{
+		"event_a_deep.json":   strings.Repeat("[", 100_000) + strings.Repeat("]", 100_000),
+		"event_a_digits.json": strings.Repeat("9", 100_000),
+		"event_a_good.json":   "1",
+	} {
+		text := `{"header":{"message_id":"x"},"payload":{"type":"a","data":{"n":` + data + `}}}`
+		if err := os.WriteFile(filepath.Join(pending, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	runPython(t, "from inbox import Inbox\nimport sys\nwith Inbox(sys.argv[1], alone=True) as inbox:\n"+
+		" for event in inbox.claim(9, wait=0): inbox.ack(event)", inbox)
+	for _, file := range []string{"done/event_a_good.json", "failed/event_a_deep.json", "failed/event_a_digits.json"} {
+		if _, err := os.Stat(filepath.Join(inbox, file)); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestTheFeedOfTheDocsGivesGroupsTheirNumbers(t *testing.T) {
+	out := runPython(t, `from feed import fit
+for group in "-100123", -5, "7", "²", "x", None, True:
+    print(fit({"payload": {"type": "message.received", "data": {"group_id": group}}})["payload"]["data"]["group_id"])`)
+	if got := strings.Join(strings.Fields(out), " "); got != "-100123 -5 7 None None None None" {
+		t.Errorf("the groups are %s", got)
+	}
+}
+
+// runPython runs a program that imports what is in examples/brain.
+func runPython(t *testing.T, program string, args ...string) string {
+	t.Helper()
+	cmd := exec.Command("python3", append([]string{"-c", program}, args...)...)
+	cmd.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1", "PYTHONPATH="+filepath.Join(root, "examples/brain"))
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	return string(out)
+}

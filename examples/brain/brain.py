@@ -68,7 +68,7 @@ def act(header, event):
         # If a person is asked about this one, its answer comes after theirs.
         request("mcp__clock__get_time", {}, f"brain-{cause}", wait=True)
     elif asked and event["type"] == "tool.completed":
-        say("the answer to", header["correlation_id"], "is", event["data"]["preview"])
+        say("the answer to", header["correlation_id"], "is", event["data"].get("preview", "(nothing)"))
     elif asked and event["type"] == "tool.failed":
         say("no answer to", header["correlation_id"] + ":", event["data"].get("reason") or event["data"].get("preview"))
 

@@ -42,8 +42,10 @@ def fit(envelope):
     if event["type"] == "message.received":
         message = event.setdefault("data", {})
         message.setdefault("text", event.get("summary", ""))
-        group = message.get("group_id")
-        message["group_id"] = int(group) if str(group).isdigit() else None
+        try:
+            message["group_id"] = int(str(message.get("group_id")))  # below zero in some networks
+        except ValueError:
+            message["group_id"] = None
     return envelope
 
 

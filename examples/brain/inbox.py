@@ -178,7 +178,7 @@ class Inbox:
             expire = event.payload.get("expire_at")
             expired = expire is not None and not later(expire)
             event.id, event.type
-        except (ValueError, KeyError, TypeError, AttributeError) as err:
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as err:  # the last of what is nested too deep
             self._bury(name, f"not an envelope: {err!r}", lease["attempts"])
             return None
         if expired:
