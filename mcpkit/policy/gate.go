@@ -77,7 +77,7 @@ func (g *Gate) Decide(ctx context.Context, r Request) (Verdict, error) {
 	if r.IdempotencyKey != "" {
 		earlier, err := g.Ledger.Find(ctx, key(r))
 		if err != nil {
-			return v.deny("the ledger cannot be read"), fault.From(err)
+			return v.deny("the ledger cannot be read"), unrecorded(err)
 		}
 		if earlier != nil { // Begin sends nothing: there is nothing to ask about
 			v.Action, v.Causes, v.replay = rules.Allow, 0, true
@@ -107,7 +107,7 @@ func (g *Gate) ask(ctx context.Context, r Request, v Verdict, hash string) (Verd
 		a, granted, err = g.Approvals.Ask(ctx, q)
 	}
 	if err != nil {
-		return v.deny("nobody can be asked: " + err.Error()), fault.From(err)
+		return v.deny("nobody can be asked: " + err.Error()), unrecorded(err)
 	}
 	return v.answered(a, granted), nil
 }
@@ -125,7 +125,7 @@ func (g *Gate) use(ctx context.Context, r Request, v Verdict, hash string) (Verd
 	case errors.Is(err, approval.ErrNotFound), errors.Is(err, approval.ErrOther):
 		return v.deny(err.Error()), nil
 	}
-	return v.deny("the approval cannot be used"), fault.From(err)
+	return v.deny("the approval cannot be used"), unrecorded(err)
 }
 
 // bind is what an approval of a call is bound to.
@@ -180,7 +180,7 @@ func (g *Gate) Await(ctx context.Context, r Request, v Verdict) (Verdict, error)
 			if ctx.Err() != nil && a.State == approval.Pending {
 				return v, v.Fault(r.Tool.Name)
 			}
-			return v.deny("the approval cannot be awaited"), fault.From(err)
+			return v.deny("the approval cannot be awaited"), unrecorded(err)
 		}
 		if a.State != approval.Approved && a.State != approval.Used {
 			return v.answered(a, false), nil
@@ -216,7 +216,7 @@ func (g *Gate) again(ctx context.Context, r Request, a approval.Approval) (Verdi
 		// Another call was quicker, or there is one more reason to ask now.
 		return g.ask(ctx, r, v, hash)
 	}
-	return v.deny("the approval cannot be used"), fault.From(err)
+	return v.deny("the approval cannot be used"), unrecorded(err)
 }
 
 // Run is a call that may be sent. Exactly one of Complete and Fail ends it.
@@ -263,13 +263,13 @@ func (g *Gate) Begin(ctx context.Context, r Request, v Verdict) (*Run, error) {
 			err = fault.New(fault.DuplicateCall, "the idempotency key was forgotten meanwhile; call again").Retry()
 		}
 		if err != nil {
-			return nil, fault.From(err)
+			return nil, unrecorded(err)
 		}
 		return run.repeat(c, earlier)
 	}
 	earlier, err := g.Ledger.Begin(ctx, c)
 	if err != nil {
-		return nil, fault.New(fault.NotRecorded, "%v", err).Retry()
+		return nil, unrecorded(err)
 	}
 	if earlier != nil {
 		return run.repeat(c, earlier)
@@ -325,6 +325,15 @@ func (run *Run) Fail(ctx context.Context, err error) error {
 		return run.g.Ledger.Release(ctx, run.key)
 	}
 	return run.g.Ledger.Fail(ctx, run.key, f)
+}
+
+// unrecorded is the failure of a call that the store failed, as on a full disk.
+func unrecorded(err error) *fault.Error {
+	var f *fault.Error
+	if errors.As(err, &f) {
+		return f
+	}
+	return fault.New(fault.NotRecorded, "%v", err).Retry()
 }
 
 // key is where a call stands in the ledger.

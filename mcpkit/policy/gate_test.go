@@ -461,9 +461,14 @@ func TestNothingIsAllowedWhereTheStoreCannotBeWritten(t *testing.T) {
 	if err := g.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if v, err := g.Decide(t.Context(), r); err == nil || v.Action != rules.Deny {
-		t.Errorf("%s, %v", v.Action, err)
+	for _, key := range []string{"", "k"} {
+		r.IdempotencyKey = key
+		v, err := g.Decide(t.Context(), r)
+		if f := fault.From(err); f == nil || f.Code != fault.NotRecorded || !f.Retryable || v.Action != rules.Deny {
+			t.Errorf("with the key %q: %s, %v", key, v.Action, err)
+		}
 	}
+	r.IdempotencyKey = ""
 	allowed := Verdict{Action: rules.Allow, Risk: catalog.High}
 	if run, err := g.Begin(t.Context(), r, allowed); err == nil {
 		t.Errorf("begun: %+v", run)

@@ -101,13 +101,21 @@ type Ledger struct {
 	keep  time.Duration
 	most  int
 	begun int
-	live  map[string]Entry // in flight, by key
+	live  map[string]*flight // by key
+}
+
+// flight is a call of this process that has not ended. Until it is recorded nobody
+// knows whether its key was used before.
+type flight struct {
+	Entry
+	settled  chan struct{} // closed once it is recorded, or never will be
+	recorded bool
 }
 
 // Open takes up the ledger in a database of package policy. Calls that an
 // earlier process began and did not end are unknown from now on.
 func Open(ctx context.Context, db *sql.DB, o Options) (*Ledger, error) {
-	l := &Ledger{db: db, log: o.Logger, now: o.Now, live: map[string]Entry{}}
+	l := &Ledger{db: db, log: o.Logger, now: o.Now, live: map[string]*flight{}}
 	if l.log == nil {
 		l.log = slog.New(slog.DiscardHandler)
 	}
@@ -140,19 +148,23 @@ func (l *Ledger) Begin(ctx context.Context, c Call) (earlier *Entry, err error) 
 		return nil, errors.New("recording a call: it has no key")
 	}
 	l.mu.Lock()
-	if running, ok := l.live[c.Key]; ok {
+	if running := l.running(c.Key); running != nil {
 		l.mu.Unlock()
-		return &running, nil
+		return running, nil
 	}
 	started := l.now()
-	l.live[c.Key] = Entry{Call: c, State: InFlight, Started: started.UTC()} // before the entry: whoever finds it knows that it is ours
+	f := &flight{Entry: Entry{Call: c, State: InFlight, Started: started.UTC()}, settled: make(chan struct{})}
+	l.live[c.Key] = f // before the entry: whoever finds it knows that it is ours
 	l.begun++
 	prune := l.begun%pruneEvery == 0
 	l.mu.Unlock()
 	defer func() {
-		if err != nil || earlier != nil {
-			l.landed(c.Key)
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if f.recorded = err == nil && earlier == nil; !f.recorded {
+			delete(l.live, c.Key)
 		}
+		close(f.settled)
 	}()
 	if prune {
 		if err := l.Prune(ctx); err != nil {
@@ -176,6 +188,24 @@ func (l *Ledger) Begin(ctx context.Context, c Call) (earlier *Entry, err error) 
 		e.State = Unknown // its end could not be written
 	}
 	return &e, nil
+}
+
+// running is what is in flight under a key, or nil; a call that is just being
+// recorded is waited for. The caller holds mu, which is let go meanwhile.
+func (l *Ledger) running(key string) *Entry {
+	for {
+		f := l.live[key]
+		switch {
+		case f == nil:
+			return nil
+		case f.recorded:
+			e := f.Entry
+			return &e
+		}
+		l.mu.Unlock()
+		<-f.settled
+		l.mu.Lock()
+	}
 }
 
 // landed notes that nothing is in flight under a key any more.
@@ -231,10 +261,10 @@ func (l *Ledger) end(ctx context.Context, key, query string, args ...any) error 
 // Find is the entry of a key, or nil.
 func (l *Ledger) Find(ctx context.Context, key string) (*Entry, error) {
 	l.mu.Lock()
-	running, ok := l.live[key]
+	running := l.running(key)
 	l.mu.Unlock()
-	if ok {
-		return &running, nil
+	if running != nil {
+		return running, nil
 	}
 	e, err := l.entry(ctx, key)
 	switch {

@@ -183,6 +183,34 @@ func TestOfManyCallersWithOneKeyOneMaySend(t *testing.T) {
 	}
 }
 
+func TestWhatCameOfACallIsToldToAllWhoAskAtOnce(t *testing.T) {
+	l := open(t, Options{})
+	begin(t, l, "k", "")
+	check(t, l.Complete(t.Context(), "k", Result{Raw: json.RawMessage(`{"n":1}`)}))
+	other := call("k")
+	other.Hash = "of something else"
+	var askers sync.WaitGroup
+	for i := range 8 {
+		askers.Go(func() {
+			for range 50 {
+				c := call("k")
+				if i%4 == 0 {
+					c = other // finds that the key was used, and does not get in the way of those who may know
+				}
+				e, err := l.Begin(t.Context(), c)
+				if i%4 == 1 {
+					e, err = l.Find(t.Context(), "k")
+				}
+				if err != nil || e == nil || e.State != Completed || !e.Same(call("k")) {
+					t.Errorf("found %+v (%v)", e, err)
+					return
+				}
+			}
+		})
+	}
+	askers.Wait()
+}
+
 func TestWhatIsOldIsForgottenAndWhatIsInFlightIsNot(t *testing.T) {
 	now := time.Unix(1_700_000_000, 0)
 	l := open(t, Options{Keep: time.Hour, MaxEntries: 3, Now: func() time.Time { return now }})
