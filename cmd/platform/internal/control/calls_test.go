@@ -3,11 +3,15 @@ package control
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -237,4 +241,33 @@ func TestServeReturnsWhenNothingRunsAnyMore(t *testing.T) {
 	case <-time.After(100 * time.Millisecond):
 	}
 	s.release <- struct{}{}
+}
+
+func TestAClientThatSaysNothingDoesNotMakeTheEndAFailure(t *testing.T) {
+	for what, said := range map[string]string{
+		"nothing":       "",
+		"half a header": "GET /v1/version HTTP/1.1\r\nHost: pl",
+		"half a body":   "POST /v1/calls HTTP/1.1\r\nHost: platform\r\nContent-Length: 100\r\n\r\n{",
+	} {
+		s := start(t, func(_ *limits, o *Options) { o.Grace = 200 * time.Millisecond })
+		path, _, err := SocketPath(s.data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := net.Dial("unix", path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		if _, err := io.WriteString(c, said); err != nil {
+			t.Fatal(err)
+		}
+		s.do("GET", "/v1/version", "") // on a later connection, so the other is accepted
+		if err := s.end(); err != nil {
+			t.Errorf("after %s the API ended with %v", what, err)
+		}
+		if _, err := io.ReadAll(c); err != nil && !errors.Is(err, syscall.ECONNRESET) {
+			t.Errorf("the connection was left open: %v", err)
+		}
+	}
 }

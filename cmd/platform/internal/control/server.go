@@ -91,7 +91,11 @@ func (a *api) serve(ctx context.Context, o Options) error {
 	defer half.Stop()
 	whole, cancel := context.WithTimeout(context.WithoutCancel(ctx), o.Grace)
 	defer cancel()
-	if err := srv.Shutdown(whole); err != nil {
+	switch err := srv.Shutdown(whole); {
+	case errors.Is(err, context.DeadlineExceeded): // such as a request that was never sent whole
+		a.log.Info("clients that did not end were cut off", "after", o.Grace)
+		srv.Close()
+	case err != nil:
 		srv.Close()
 		failed = errors.Join(failed, fmt.Errorf("ending the local API: %w", err))
 	}
