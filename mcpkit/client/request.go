@@ -240,6 +240,10 @@ func cancelled(id int64, reason string) []byte {
 
 var scratch = sync.Pool{New: func() any { b := make([]byte, 0, 1024); return &b }}
 
+// eager is a wire that can write a message at once, instead of with others that
+// gather: better for the only call there is, and for no more.
+type eager interface{ TrySendNow(msg []byte) bool }
+
 // send writes the request, and waits no longer than timeout for room.
 func (s *Session) send(ctx context.Context, m message, id int64, timeout time.Duration) error {
 	buf := scratch.Get().(*[]byte)
@@ -250,7 +254,11 @@ func (s *Session) send(ctx context.Context, m message, id int64, timeout time.Du
 			scratch.Put(buf)
 		}
 	}()
-	if s.wire.TrySend(b) { // the usual case needs no context of its own
+	trySend := s.wire.TrySend
+	if w, ok := s.wire.(eager); ok && len(s.slots) <= 1 {
+		trySend = w.TrySendNow
+	}
+	if trySend(b) { // the usual case needs no context of its own
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)

@@ -1,6 +1,7 @@
 package pipe
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -202,4 +203,87 @@ func TestTheEndThatDoesNotComeIsNotWaitedFor(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	p.Close()
+}
+
+// Senders that write themselves, others that queue, and a pipe that is full most of
+// the time: every message arrives whole, each sender's in order.
+func TestMessagesThatAreWrittenAtOnceKeepTheirOrder(t *testing.T) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, outW := io.Pipe()
+	defer outW.Close()
+	p := New(w, out, 100, patience, nil)
+	if p.fd == nil {
+		t.Fatal("a pipe is not written to at once")
+	}
+	const senders, each = 4, 2000
+	pad := strings.Repeat("x", 1000)
+	var work sync.WaitGroup
+	for s := range senders {
+		work.Go(func() {
+			for i := range each {
+				msg := fmt.Appendf(nil, "%d %d %s", s, i, pad[:i%len(pad)])
+				if (i+s)%3 > 0 && p.TrySendNow(msg) {
+					continue
+				}
+				if err := p.Send(context.Background(), msg); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	go func() {
+		work.Wait()
+		p.CloseSend(patience)
+	}()
+	var next [senders]int
+	lines := bufio.NewScanner(r)
+	for lines.Scan() {
+		var s, i int
+		var rest string
+		fmt.Sscan(lines.Text(), &s, &i, &rest)
+		if i != next[s] || rest != pad[:i%len(pad)] {
+			t.Fatalf("message %d of sender %d came as %q", next[s], s, lines.Text())
+		}
+		next[s]++
+	}
+	for s, n := range next {
+		if n != each {
+			t.Errorf("%d of %d messages of sender %d arrived", n, each, s)
+		}
+	}
+	p.Close()
+	r.Close()
+}
+
+func TestWhatCannotBeWrittenAtOnceIsTheWritersToSay(t *testing.T) {
+	for name, test := range map[string]struct {
+		gone bool // else it reads nothing
+		want string
+	}{"gone": {true, "writing to the server's stdin"}, "full": {false, ErrHung.Error()}} {
+		t.Run(name, func(t *testing.T) {
+			r, w, err := os.Pipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer r.Close()
+			if test.gone {
+				r.Close()
+			}
+			out, outW := io.Pipe()
+			defer outW.Close()
+			p := New(w, out, 100, 100*time.Millisecond, nil)
+			for range 100 { // 100 KB, more than a pipe holds
+				if !p.TrySendNow(make([]byte, 1000)) {
+					break // the writer has given up
+				}
+			}
+			if _, err := p.Receive(); err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("got %v", err)
+			}
+			p.Close()
+		})
+	}
 }
