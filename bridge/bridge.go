@@ -8,8 +8,8 @@
 // Every server has a lane of its own: its signals keep their order, are
 // published in batches, and hold back only their own source when the bus is
 // slow. What no Brain acts on may wait some milliseconds for what follows it, and
-// a busy lane publishes what has gathered once in a millisecond: to wake somebody
-// for every signal would cost more than all the rest. What somebody waits for,
+// a busy lane publishes what has gathered once in five: to wake somebody for every
+// signal would cost more than all the rest. What somebody waits for,
 // and what comes after a silence, goes out at once. The bridge knows nothing of
 // processes and sessions.
 package bridge
@@ -41,13 +41,6 @@ const (
 	defaultBatch   = 256       // signals published at once
 	defaultMaxData = 256 << 10 // bytes of payload.data
 	retryPause     = 500 * time.Millisecond
-
-	// What only records how something came about is published with what follows
-	// it, or so much later.
-	recordPause = 2 * time.Millisecond
-
-	// A lane that has published something gathers for so long before it does again.
-	gatherPause = time.Millisecond
 )
 
 // Options say how a Bridge works. Bus is required.
@@ -91,23 +84,10 @@ type Bridge struct {
 	mu     sync.Mutex
 	lanes  map[string]*lane
 	closed bool
-	work   sync.WaitGroup
-	spare  sync.Pool // of *lane
+	work   sync.WaitGroup // goroutines of lanes
+	lists  sync.Pool      // of *signals
 
 	accepted, duplicate, rejected, expired, waiting atomic.Int64
-}
-
-// lane holds the waiting signals of one server. It exists while there are any and
-// for a moment afterwards, and has a goroutine but for the moments in which it
-// lingers.
-type lane struct {
-	queue     []signal.Signal
-	taken     []signal.Signal // those that are being published; of the goroutine
-	w         *writer         // of the goroutine
-	space     chan struct{}   // closed when room was made; nil where nobody waits for that
-	linger    *time.Timer     // starts the goroutine
-	lingers   bool            // it will, unless it is woken before
-	gathering bool            // it has published just now
 }
 
 // New makes a Bridge.
@@ -145,106 +125,6 @@ func byWayOf(redact func([]byte) []byte) func(string) string {
 			return ""
 		}
 		return clean
-	}
-}
-
-// Observe takes one signal into its server's lane. It waits while the lane is
-// full, until ctx ends.
-func (b *Bridge) Observe(ctx context.Context, s signal.Signal) error {
-	server := s.Server
-	for {
-		b.mu.Lock()
-		if b.closed {
-			b.mu.Unlock()
-			return ErrClosed
-		}
-		l := b.lanes[server]
-		if l == nil {
-			l = b.lane()
-			b.lanes[server] = l
-			b.work.Add(1)
-			l.linger = time.AfterFunc(recordPause, func() { b.run(server, l) })
-		}
-		full := len(l.queue) >= b.o.LaneSize
-		if full || len(l.queue) >= defaultBatch || s.Ack != nil || !l.gathering && !record(&s) {
-			b.wake(server, l)
-		}
-		if !full {
-			l.queue = append(l.queue, s)
-			b.waiting.Add(1)
-			b.mu.Unlock()
-			return nil
-		}
-		if l.space == nil {
-			l.space = make(chan struct{})
-		}
-		space := l.space
-		b.mu.Unlock()
-		select {
-		case <-space:
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-b.ctx.Done():
-			return ErrClosed
-		}
-	}
-}
-
-// lane is a new lane, perhaps in the memory of one that was taken down.
-func (b *Bridge) lane() *lane {
-	l, _ := b.spare.Get().(*lane)
-	if l == nil {
-		l = &lane{w: &writer{Bridge: b}}
-	}
-	l.lingers = true
-	return l
-}
-
-// wake ends a lane's lingering. The caller holds b.mu.
-func (b *Bridge) wake(server string, l *lane) {
-	if l.lingers && l.linger.Stop() {
-		l.lingers = false
-		go b.run(server, l)
-	}
-}
-
-// run publishes a lane's signals until it is empty. Then the lane lingers, and
-// where nothing has come by the end of that it is taken down.
-func (b *Bridge) run(server string, l *lane) {
-	for published := false; ; published = true {
-		b.mu.Lock()
-		l.lingers, l.gathering = false, false
-		if len(l.queue) == 0 {
-			defer b.mu.Unlock()
-			if published && !b.closed {
-				l.lingers, l.gathering = true, true
-				l.linger.Reset(gatherPause)
-				return
-			}
-			delete(b.lanes, server)
-			b.spare.Put(l)
-			b.work.Done()
-			return
-		}
-		l.take(defaultBatch)
-		b.mu.Unlock()
-		b.publish(l.w, l.taken)
-		b.waiting.Add(-int64(len(l.taken)))
-		clear(l.taken)
-	}
-}
-
-// take moves up to n signals out of the queue.
-func (l *lane) take(n int) {
-	l.taken, l.queue = l.queue, l.taken[:0]
-	if len(l.taken) > n {
-		l.queue = append(l.queue, l.taken[n:]...)
-		clear(l.taken[n:])
-		l.taken = l.taken[:n]
-	}
-	if l.space != nil {
-		close(l.space)
-		l.space = nil
 	}
 }
 
@@ -348,8 +228,8 @@ func (b *Bridge) Counts() Counts {
 func (b *Bridge) Close(ctx context.Context) error {
 	b.mu.Lock()
 	b.closed = true
-	for server, l := range b.lanes {
-		b.wake(server, l)
+	for _, l := range b.lanes {
+		l.look()
 	}
 	b.mu.Unlock()
 	done := make(chan struct{})

@@ -501,8 +501,33 @@ func TestABusyLaneGathersForAMomentUnlessSomebodyWaits(t *testing.T) {
 		if err := b.Close(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if len(b.lanes) != 0 {
-			t.Errorf("%d lanes outlive the bridge", len(b.lanes))
+	})
+}
+
+func TestALaneThatHasNothingToDoIsTakenDown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &batches{memory: newMemory()}
+		b := New(Options{Bus: m})
+		lanes := func() int {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			return len(b.lanes)
+		}
+		for _, pause := range []time.Duration{idleLane / 2, idleLane - 1, idleLane, 3 * idleLane} {
+			if err := b.Observe(t.Context(), signal.Signal{Kind: signal.ToolCompleted, Server: "s", Data: &signal.Step{Tool: "s.x"}}); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(pause)
+			synctest.Wait()
+			if n := lanes(); (n > 0) != (pause < idleLane) {
+				t.Errorf("after %v there are %d lanes", pause, n)
+			}
+		}
+		if len(m.items) != 4 {
+			t.Errorf("%d of 4 signals were published", len(m.items))
+		}
+		if err := b.Close(t.Context()); err != nil {
+			t.Fatal(err)
 		}
 	})
 }

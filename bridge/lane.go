@@ -1,0 +1,188 @@
+package bridge
+
+import (
+	"context"
+	"time"
+
+	"github.com/aurorabot-dev/platform/mcpkit/signal"
+)
+
+const (
+	// What only records how something came about is published with what follows
+	// it, or so much later: most calls are over before that.
+	recordPause = 10 * time.Millisecond
+
+	// A lane begins no batch sooner than so long after the one before.
+	gatherPause = 5 * time.Millisecond
+
+	// A lane that has had nothing for so long is taken down.
+	idleLane = 10 * time.Second
+)
+
+// lane holds the waiting signals of one server, in order, and has a goroutine that
+// publishes them. It has memory for signals only while there are any. The holder of
+// the bridge's mu alone reads and writes its fields.
+type lane struct {
+	*Bridge
+	server string
+	queue  *signals      // nil when empty
+	due    time.Time     // when it has to be published
+	began  time.Time     // when the last batch was
+	busy   bool          // the goroutine publishes, and looks again afterwards
+	timer  *time.Timer   // wakes the goroutine, as wake does
+	rings  time.Time     // when the timer does
+	wake   chan struct{} // capacity 1
+	space  chan struct{} // closed when room was made; nil where nobody waits for that
+}
+
+// signals is memory for what waits in a lane.
+type signals struct{ list []signal.Signal }
+
+// Observe takes one signal into its server's lane. It waits while the lane is
+// full, until ctx ends.
+func (b *Bridge) Observe(ctx context.Context, s signal.Signal) error {
+	for {
+		b.mu.Lock()
+		if b.closed {
+			b.mu.Unlock()
+			return ErrClosed
+		}
+		l := b.lanes[s.Server]
+		if l == nil {
+			l = b.lane(s.Server)
+		}
+		if l.add(&s) {
+			b.mu.Unlock()
+			return nil
+		}
+		if l.space == nil {
+			l.space = make(chan struct{})
+		}
+		space := l.space
+		b.mu.Unlock()
+		select {
+		case <-space:
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-b.ctx.Done():
+			return ErrClosed
+		}
+	}
+}
+
+// lane makes a server's lane. The caller holds b.mu.
+func (b *Bridge) lane(server string) *lane {
+	l := &lane{Bridge: b, server: server, rings: time.Now().Add(idleLane), wake: make(chan struct{}, 1)}
+	l.timer = time.NewTimer(idleLane)
+	b.lanes[server] = l
+	b.work.Go(l.run)
+	return l
+}
+
+// add appends a signal and sees to it that it is published in time. It reports
+// false where the lane is full.
+func (l *lane) add(s *signal.Signal) bool {
+	first := l.queue == nil
+	if first {
+		if l.queue, _ = l.lists.Get().(*signals); l.queue == nil {
+			l.queue = new(signals)
+		}
+	}
+	full := len(l.queue.list) >= l.o.LaneSize
+	if !full {
+		l.queue.list = append(l.queue.list, *s)
+		l.waiting.Add(1)
+	}
+	switch {
+	case full || len(l.queue.list) > defaultBatch || s.Ack != nil:
+		l.by(time.Time{}, first)
+	case !record(s):
+		l.by(l.began.Add(gatherPause), first)
+	case first:
+		l.by(time.Now().Add(recordPause), first)
+	}
+	return !full
+}
+
+// by has what waits published at a time, or sooner if that was due.
+func (l *lane) by(due time.Time, first bool) {
+	if !first && !l.due.After(due) {
+		return
+	}
+	l.due = due
+	if l.busy || !l.rings.After(due) {
+		return
+	}
+	if pause := time.Until(due); pause > 0 {
+		l.rings = due
+		l.timer.Reset(pause)
+		return
+	}
+	l.rings = time.Time{} // not again before it has looked
+	l.look()
+}
+
+// look wakes the goroutine.
+func (l *lane) look() {
+	select {
+	case l.wake <- struct{}{}:
+	default:
+	}
+}
+
+// run publishes what is due, until the bridge is closed or nothing comes any more.
+func (l *lane) run() {
+	defer l.timer.Stop()
+	w := &writer{Bridge: l.Bridge}
+	for {
+		batch, over := l.take(defaultBatch)
+		switch {
+		case over:
+			return
+		case batch != nil:
+			l.publish(w, batch.list)
+			l.waiting.Add(-int64(len(batch.list)))
+			clear(batch.list)
+			batch.list = batch.list[:0]
+			l.lists.Put(batch)
+		default:
+			select {
+			case <-l.timer.C:
+			case <-l.wake:
+			}
+		}
+	}
+}
+
+// take takes up to n signals where they are due. Otherwise it has the timer ring
+// when there is something to do, or takes the lane down.
+func (l *lane) take(n int) (batch *signals, over bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := time.Now()
+	l.busy = l.queue != nil && (l.closed || !l.due.After(now))
+	switch {
+	case l.busy:
+	case l.queue == nil && (l.closed || now.Sub(l.began) >= idleLane):
+		delete(l.lanes, l.server)
+		return nil, true
+	default:
+		if l.rings = now.Add(idleLane); l.queue != nil {
+			l.rings = l.due
+		}
+		l.timer.Reset(l.rings.Sub(now))
+		return nil, false
+	}
+	batch = l.queue
+	l.queue, l.began = nil, now
+	if len(batch.list) > n { // what is left is due, too
+		l.queue = &signals{list: append([]signal.Signal(nil), batch.list[n:]...)}
+		clear(batch.list[n:])
+		batch.list = batch.list[:n]
+	}
+	if l.space != nil {
+		close(l.space)
+		l.space = nil
+	}
+	return batch, false
+}
