@@ -174,8 +174,8 @@ func TestWhatIsForgottenOrTooMuchIsNotTrusted(t *testing.T) {
 	if got, id := r.lowest([]string{"5", "first"}); got != rules.Unknown || id != "first" {
 		t.Errorf("a forgotten result has trust %s (%s)", got, id)
 	}
-	if len(r.trust) != maxResults || len(r.ring) != maxResults {
-		t.Errorf("%d results are kept in %d places", len(r.trust), len(r.ring))
+	if len(r.trust) != maxResults || len(r.keys) != maxResults {
+		t.Errorf("%d results are kept in %d places", len(r.trust), len(r.keys))
 	}
 }
 

@@ -15,14 +15,13 @@ const maxResults = 16384
 // maxProvenance is how many ids of one call are looked up; more count as unknown.
 const maxProvenance = 1024
 
-// results remembers how far the data of each result is trusted. It is full after
-// some thousand calls and stays that: so there is no pointer in it, which the
-// collector would follow again and again.
+// results remembers how far the data of each result is trusted. Every call adds one,
+// and few ask for any: so it is a ring, to which one adds without looking.
 type results struct {
 	mu    sync.RWMutex
-	trust map[uint64]uint8 // place in rules.Trusts, by keyOfResult
-	ring  []uint64
-	next  int
+	keys  []uint64
+	trust []uint8 // of each key: its place in rules.Trusts
+	next  int     // the oldest, once the ring is full
 }
 
 var resultSeed = maphash.MakeSeed()
@@ -38,30 +37,35 @@ func level(t rules.Trust) uint8 {
 	return uint8(slices.Index(rules.Trusts, t.Lower(t)))
 }
 
-// remember keeps the trust of a result. One that is remembered can sink and
-// never rise, or a second result under its id would launder it.
+// remember keeps the trust of a result.
 func (r *results) remember(id string, t rules.Trust) {
 	if id == "" || len(id) > 256 {
 		return // not remembered is unknown
 	}
-	key := keyOfResult(id)
+	key, trust := keyOfResult(id), level(t)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if old, ok := r.trust[key]; ok {
-		r.trust[key] = max(old, level(t))
+	if len(r.keys) < maxResults {
+		r.keys, r.trust = append(r.keys, key), append(r.trust, trust)
 		return
 	}
-	if r.trust == nil {
-		r.trust = map[uint64]uint8{}
+	r.keys[r.next], r.trust[r.next] = key, trust
+	r.next = (r.next + 1) % maxResults
+}
+
+// of is the trust of a result. Of several under one id it is the least, or a second
+// result would launder the first.
+func (r *results) of(id string) rules.Trust {
+	key, least, known := keyOfResult(id), uint8(0), false
+	for i, k := range r.keys {
+		if k == key {
+			least, known = max(least, r.trust[i]), true
+		}
 	}
-	if len(r.ring) < maxResults {
-		r.ring = append(r.ring, key)
-	} else {
-		delete(r.trust, r.ring[r.next])
-		r.ring[r.next] = key
-		r.next = (r.next + 1) % maxResults
+	if !known {
+		return rules.Unknown
 	}
-	r.trust[key] = level(t)
+	return rules.Trusts[least]
 }
 
 // lowest is the least trust among some results, and the id that has it. Without
@@ -77,11 +81,7 @@ func (r *results) lowest(ids []string) (rules.Trust, string) {
 	defer r.mu.RUnlock()
 	least, worst := rules.Official, ids[0]
 	for _, id := range ids {
-		t := rules.Unknown
-		if n, ok := r.trust[keyOfResult(id)]; ok {
-			t = rules.Trusts[n]
-		}
-		if lower := least.Lower(t); lower != least {
+		if lower := least.Lower(r.of(id)); lower != least {
 			least, worst = lower, id
 		}
 	}
