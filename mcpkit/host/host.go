@@ -298,7 +298,7 @@ func (h *Host) Call(ctx context.Context, c Call) (*Result, error) {
 	}
 	if run.replay() {
 		res := run.result(line)
-		line.completed(res)
+		line.completed(res, read(res.Raw))
 		return res, nil
 	}
 
@@ -328,7 +328,10 @@ func (h *Host) Call(ctx context.Context, c Call) (*Result, error) {
 		return res, nil
 	}
 	run.complete(line, res)
-	line.completed(res)
+	if !same(clean, result.Raw) {
+		seen = read(clean)
+	}
+	line.completed(res, seen)
 	return res, nil
 }
 

@@ -214,8 +214,9 @@ func (l *line) handed(res *Result) {
 	})
 }
 
-// completed records an answer, and sets its durations and the flags of its text.
-func (l *line) completed(res *Result) {
+// completed records an answer, of which seen was read, and sets its durations and
+// the flags of its text.
+func (l *line) completed(res *Result, seen answer) {
 	res.Duration, res.Waited = l.lasted(), l.waited()
 	if !res.Replayed { // nothing was sent
 		l.emit(signal.CallCompleted, l.says.answered, func(s *signal.Step) {
@@ -229,7 +230,6 @@ func (l *line) completed(res *Result) {
 	if res.Replayed {
 		verb += " earlier, read again"
 	}
-	seen := read(res.Raw)
 	preview, flags := seen.preview(l.h.o.MaxPreview)
 	summary := l.step.Tool + " " + verb + " in " + res.Duration.Round(time.Millisecond).String() + ": " + preview[:cut(preview, maxSummary)]
 	res.Flags = append(flags, res.Flags...)
