@@ -98,29 +98,71 @@ func callsFor(t *testing.T, n int, call func() error) (perSecond float64, p50 ti
 	return float64(len(all)) / took, all[len(all)/2]
 }
 
-// fastEcho is a manager with a session "s" to a server that answers as fast as it can.
-func fastEcho(t *testing.T) *client.Manager {
+// program is how a server is started.
+type program struct{ argv, env []string }
+
+func (p program) command() *exec.Cmd {
+	cmd := exec.Command(p.argv[0], p.argv[1:]...)
+	cmd.Env = append(os.Environ(), p.env...)
+	return cmd
+}
+
+// fastEcho is a server that answers as fast as it can: what stands in front of it
+// is all there is to measure.
+func fastEcho() program {
+	argv, env := fakeserver.Command("fast-echo")
+	return program{argv, env}
+}
+
+// baseline is the program of that name.
+func baseline(t *testing.T, args ...string) program {
+	t.Helper()
+	binary := filepath.Join(t.TempDir(), "baseline")
+	build := exec.Command("go", "build", "-o", binary, "./e2e/baseline")
+	build.Dir = root
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	return program{argv: append([]string{binary}, args...)}
+}
+
+// connect gives a manager a session to a server with the tool echo.
+func connect(t *testing.T, m *client.Manager, server string, p program) {
+	t.Helper()
+	cmd := p.command()
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+	if _, err := m.Connect(t.Context(), client.Conn{Server: server, Stdin: stdin, Stdout: stdout}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// sessions is a manager of none yet.
+func sessions(t *testing.T) *client.Manager {
 	t.Helper()
 	m, err := client.New(client.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { m.Close(context.Background()) })
-	stdin, stdout := fakeserver.Start(t, "fast-echo")
-	if _, err := m.Connect(t.Context(), client.Conn{Server: "s", Stdin: stdin, Stdout: stdout}); err != nil {
-		t.Fatal(err)
-	}
 	return m
 }
 
-// sdkEcho is a session of the SDK's client to such a server, over pipes too.
-func sdkEcho(t *testing.T) *mcp.ClientSession {
+// sdkSession is a session of the SDK's client to a server, over pipes too.
+func sdkSession(t *testing.T, p program) *mcp.ClientSession {
 	t.Helper()
-	argv, env := fakeserver.Command("fast-echo")
-	cmd := exec.Command(argv[0], argv[1:]...)
-	cmd.Env = append(os.Environ(), env...)
 	session, err := mcp.NewClient(&mcp.Implementation{Name: "baseline", Version: "1"}, nil).
-		Connect(t.Context(), &mcp.CommandTransport{Command: cmd}, nil)
+		Connect(t.Context(), &mcp.CommandTransport{Command: p.command()}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,7 +171,8 @@ func sdkEcho(t *testing.T) *mcp.ClientSession {
 }
 
 func TestCallsOverStdio(t *testing.T) {
-	m := fastEcho(t)
+	m := sessions(t)
+	connect(t, m, "s", fastEcho())
 	redactor := redact.New(nil)
 	h := host.New(host.Options{Client: m, Sink: signal.Discard, Redact: func(raw []byte) ([]byte, []string) {
 		out, hits := redactor.JSON(raw)
@@ -141,7 +184,7 @@ func TestCallsOverStdio(t *testing.T) {
 		return err
 	}
 
-	session := sdkEcho(t)
+	session := sdkSession(t, fastEcho())
 	sdk := func() error {
 		_, err := session.CallTool(context.Background(), &mcp.CallToolParams{Name: "echo", Arguments: map[string]any{"message": "hello"}})
 		return err

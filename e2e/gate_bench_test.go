@@ -53,7 +53,10 @@ func (taken) Reject(context.Context, bus.Rejected) (string, error) { return "", 
 func (taken) Close() error                                         { return nil }
 
 func TestTheGatesShareOfACall(t *testing.T) {
-	m := fastEcho(t)
+	echo := baseline(t, "echo")
+	m := sessions(t)
+	connect(t, m, "usual", echo)
+	connect(t, m, "fast", fastEcho())
 	redactor := redact.New([]string{"hunter2-secret", "tok_0123456789"})
 	recording := func(o bridge.Options) *bridge.Bridge {
 		o.Redact = func(raw []byte) []byte { out, _ := redactor.JSON(raw); return out }
@@ -113,40 +116,43 @@ func TestTheGatesShareOfACall(t *testing.T) {
 			return float64((cpu(t) - begun).Nanoseconds()) / 1000 / calls
 		}
 	}
-	gate := func(sink signal.Sink) func() error {
+	gate := func(sink signal.Sink, server string) func() error {
 		h := through(sink)
 		return func() error {
-			_, err := h.Call(context.Background(), host.Call{Name: "s.echo", Arguments: args})
+			_, err := h.Call(context.Background(), host.Call{Name: server, Arguments: args})
 			return err
 		}
 	}
-	bare := func() error {
-		_, err := m.Call(context.Background(), client.CallRequest{Server: "s", Tool: "echo", Arguments: args})
-		return err
+	bare := func(server string) func() error {
+		return func() error {
+			_, err := m.Call(context.Background(), client.CallRequest{Server: server, Tool: "echo", Arguments: args})
+			return err
+		}
 	}
-	session := sdkEcho(t)
+	session := sdkSession(t, echo)
 	sdk := func() error {
 		_, err := session.CallTool(context.Background(), &mcp.CallToolParams{Name: "echo", Arguments: map[string]any{"message": message}})
 		return err
 	}
-	micros(1, bare)() // warm
+	micros(1, bare("usual"))() // warm
 	for _, c := range []struct {
-		figure   string
-		atOnce   int
-		sink     signal.Sink
-		baseline func() error
-		aim      string
+		figure         string
+		atOnce         int
+		gate, baseline func() error
+		aim            string
 	}{
-		{"CPU of a call with a result of 1 KB through the whole gate, its record made into envelopes for a bus that keeps none; our session bare", 1, br, bare, "<= 1.5"},
-		{"the same, 64 at once", 64, br, bare, ""},
-		{"the same, one at a time; the SDK's session bare (ClientSession.CallTool)", 1, br, sdk, "<= 1.5"},
-		{"the same, 64 at once", 64, br, sdk, ""},
-		{"the same, one at a time, its record discarded; our session bare", 1, signal.Discard, bare, ""},
-		{"the same, 64 at once", 64, signal.Discard, bare, ""},
-		{"the same, one at a time, its record in a journal on a disk; our session bare", 1, onDisk, bare, ""},
-		{"the same, 64 at once", 64, onDisk, bare, ""},
+		{"CPU of a call with a result of 1 KB through the whole gate, its record made into envelopes for a bus that keeps none, to a server written with the SDK; our session bare", 1, gate(br, "usual.echo"), bare("usual"), "<= 1.5"},
+		{"the same, 64 at once", 64, gate(br, "usual.echo"), bare("usual"), "<= 1.5"},
+		{"the same, one at a time; the SDK's session bare (ClientSession.CallTool)", 1, gate(br, "usual.echo"), sdk, "<= 1.5"},
+		{"the same, 64 at once", 64, gate(br, "usual.echo"), sdk, "<= 1.5"},
+		{"the same, one at a time, its record in a journal on a disk; our session bare", 1, gate(onDisk, "usual.echo"), bare("usual"), ""},
+		{"the same, 64 at once", 64, gate(onDisk, "usual.echo"), bare("usual"), ""},
+		{"the same, one at a time, its record made into envelopes for a bus that keeps none, to a server that answers as fast as it can; our session bare", 1, gate(br, "fast.echo"), bare("fast"), ""},
+		{"the same, 64 at once", 64, gate(br, "fast.echo"), bare("fast"), ""},
+		{"the same, one at a time, its record discarded", 1, gate(signal.Discard, "fast.echo"), bare("fast"), ""},
+		{"the same, 64 at once", 64, gate(signal.Discard, "fast.echo"), bare("fast"), ""},
 	} {
-		a, b, ratio := paired(micros(c.atOnce, gate(c.sink)), micros(c.atOnce, c.baseline))
+		a, b, ratio := paired(micros(c.atOnce, c.gate), micros(c.atOnce, c.baseline))
 		rows = append(rows, row{c.figure, fmt.Sprintf("%.0f µs", a), fmt.Sprintf("%.0f µs", b), fmt.Sprintf("%.2f", ratio), c.aim})
 	}
 }

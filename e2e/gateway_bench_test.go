@@ -10,15 +10,11 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"github.com/aurorabot-dev/platform/mcpkit/fakeserver"
 )
 
 // freeAddress is a loopback address that nobody listens on just now.
@@ -126,12 +122,12 @@ func memory(t *testing.T, pid int) float64 {
 // TestTheGatewayOverHTTP measures the platform, with all that it checks and
 // records, beside a plain gateway written with the SDK.
 func TestTheGatewayOverHTTP(t *testing.T) {
-	argv, env := fakeserver.Command("fast-echo")
+	server := fastEcho()
 	address := freeAddress(t)
 	manifests := map[string]string{}
 	for _, name := range []string{"one", "two", "three"} {
-		text := fmt.Sprintf("type: mcp-server\npackage: %s\nmcp:\n  command: [%q]\n  env:\n", name, argv[0])
-		for _, e := range env {
+		text := fmt.Sprintf("type: mcp-server\npackage: %s\nmcp:\n  command: [%q]\n  env:\n", name, server.argv[0])
+		for _, e := range server.env {
 			k, v, _ := strings.Cut(e, "=")
 			text += fmt.Sprintf("    %s: %q\n", k, v)
 		}
@@ -140,15 +136,11 @@ func TestTheGatewayOverHTTP(t *testing.T) {
 	p := startWith(t, manifests, "gateway: {listen: \""+address+"\"}\n")
 	ours := dialGateway(t, address, "mcp__one__echo")
 
-	binary := filepath.Join(t.TempDir(), "baseline")
-	build := exec.Command("go", "build", "-o", binary, "./e2e/baseline")
-	build.Dir = root
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
 	plainAddress := freeAddress(t)
-	base := exec.Command(binary, plainAddress, "one="+argv[0], "two="+argv[0], "three="+argv[0])
-	base.Env = append(os.Environ(), env...)
+	one := server.argv[0]
+	gateway := baseline(t, plainAddress, "one="+one, "two="+one, "three="+one)
+	gateway.env = server.env
+	base := gateway.command()
 	if err := base.Start(); err != nil {
 		t.Fatal(err)
 	}

@@ -1,8 +1,10 @@
-// Command baseline is a plain gateway written with the SDK: what most people
-// would write, and what the platform's gateway is measured against. It starts the
-// servers that its arguments name, and serves their tools over Streamable HTTP.
+// Command baseline is what most people would write with the SDK, and what the
+// platform is measured with: a plain gateway, which starts the servers that its
+// arguments name and serves their tools over Streamable HTTP, and a plain server
+// on stdio with one tool, echo.
 //
 //	baseline ADDRESS NAME=COMMAND …
+//	baseline echo
 package main
 
 import (
@@ -21,8 +23,14 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	if len(os.Args) == 2 && os.Args[1] == "echo" {
+		if err := echo(ctx); err != nil {
+			log.Fatal(err)
+		}
+		return
+	}
 	if len(os.Args) < 3 {
-		log.Fatal("usage: baseline ADDRESS NAME=COMMAND …")
+		log.Fatal("usage: baseline ADDRESS NAME=COMMAND …, or baseline echo")
 	}
 	server := mcp.NewServer(&mcp.Implementation{Name: "baseline", Version: "1"}, nil)
 	for _, arg := range os.Args[2:] {
@@ -60,4 +68,17 @@ func forward(ctx context.Context, to *mcp.Server, name string, command []string)
 		})
 	}
 	return nil
+}
+
+// echo serves one tool that answers what it is told, until stdin ends.
+func echo(ctx context.Context) error {
+	type said struct {
+		Message string `json:"message"`
+	}
+	server := mcp.NewServer(&mcp.Implementation{Name: "echo", Version: "1"}, nil)
+	mcp.AddTool(server, &mcp.Tool{Name: "echo", Description: "Echo a message."},
+		func(_ context.Context, _ *mcp.CallToolRequest, in said) (*mcp.CallToolResult, any, error) {
+			return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: in.Message}}}, nil, nil
+		})
+	return server.Run(ctx, &mcp.StdioTransport{})
 }
