@@ -294,6 +294,7 @@ func TestSecretsLeaveEventsAndSummaries(t *testing.T) {
 		signal.Signal{Kind: signal.ToolFailed, Server: "s", Summary: "hunter2 failed", Data: &signal.Step{Reason: "hunter2"}},
 		signal.Signal{Kind: signal.AppEvent, Server: "s", Params: json.RawMessage(`{"type":"t","summary":"hunter2","data":"hunter2"}`)},
 		signal.Signal{Kind: signal.AppEvent, Server: "s", Params: json.RawMessage(`{"type":1,"data":"hunter2"}`)},
+		signal.Signal{Kind: signal.Notification, Server: "s", Method: "notifications/hunter2"}, // whose type names a file
 	)
 	for _, it := range m.items {
 		if raw, _ := json.Marshal(it.Envelope); strings.Contains(string(raw), "hunter2") {

@@ -118,7 +118,7 @@ func (w *writer) normalise(s *signal.Signal) (env *amp.Envelope, id string, err 
 		if s.Method == logMethod {
 			return w.envelope(s, method, logType, logSummary(s), notification{s.Method, rawJSON(s.Params)}), "", nil
 		}
-		typ := "mcp.notification." + typeOf(s.Method)
+		typ := "mcp.notification." + typeOf(w.clean(s.Method)) // which also names a file
 		summary := s.Summary
 		if summary == "" {
 			summary = s.Method + " from " + s.Server

@@ -14,7 +14,8 @@ import (
 
 // answer is what the gate reads of a result: raw JSON that shares its storage.
 type answer struct {
-	size       int // of all of it, bytes
+	size       int  // of all of it, bytes
+	object     bool // as every result is
 	isError    bool
 	needsInput bool
 	content    []byte
@@ -24,7 +25,7 @@ type answer struct {
 // read finds the parts of a result. Of what is no valid JSON object it finds
 // anything or nothing.
 func read(raw []byte) (a answer) {
-	a.size = len(raw)
+	a.size, a.object = len(raw), firstByte(raw) == '{'
 	members(raw, func(name, value []byte) {
 		switch string(name) {
 		case "isError":

@@ -77,6 +77,9 @@ func certain(raw json.RawMessage) error {
 	if at, found := jsoncheck.Twice(raw); found {
 		return fault.New(fault.InvalidArguments, "the arguments have %.200q twice, and it is not certain which one counts: send it once", at)
 	}
+	if jsoncheck.Lone(raw) {
+		return fault.New(fault.InvalidArguments, "the arguments hold half a character, a surrogate escape without its other half")
+	}
 	return nil
 }
 
@@ -84,6 +87,9 @@ func certain(raw json.RawMessage) error {
 // it has one. A result that reports an error need not fit.
 // Specification 2025-11-25, server/tools, "Output Schema".
 func (s *schemas) checkResult(tool *catalog.Tool, a answer) error {
+	if !a.object {
+		return fault.New(fault.InvalidResult, "the result of %s is no JSON object", tool.Name).Unknown()
+	}
 	if a.isError || a.needsInput || len(tool.OutputSchema) == 0 {
 		return nil
 	}

@@ -39,6 +39,8 @@ func TestArgumentsAreCheckedByTheirSchemasOwnDraft(t *testing.T) {
 		"a name twice":          {`{"type":"object","properties":{"n":{"type":"integer"}}}`, `{"n":1,"m":{"n":1}}`, `{"n":1,"m":0,"n":2}`, `have "/n" twice`},
 		"a hidden name twice":   {`{"type":"object"}`, `{"l":[{"a":1},{"a":1}]}`, `{"l":[0,{"a":1,"\u0061":2}]}`, `have "/l/1/a" twice`},
 		"twice without a check": {``, `{"a":1}`, `{"a":1,"a":1}`, `have "/a" twice`},
+		"half a character":      {`{"type":"object"}`, `{"a":"\ud83d\ude00"}`, `{"a":"\ud83d"}`, "half a character"},
+		"half without a check":  {``, `{"\ud83d\ude00":1}`, `{"\ude00":1}`, "half a character"},
 		"a large number":        {`{"type":"object","properties":{"n":{"type":"integer"}}}`, `{"n":12345678901234567890}`, `{"n":1.5}`, "n"},
 	} {
 		s := schemas{log: slog.New(slog.DiscardHandler)}
@@ -87,12 +89,15 @@ func TestWhatDoesNotFitIsToldInFewWordsHoweverMuchItIs(t *testing.T) {
 func TestAStructuredResultIsCheckedByTheOutputSchema(t *testing.T) {
 	tool := &catalog.Tool{Name: "s.t", OutputSchema: json.RawMessage(`{"type":"object","properties":{"n":{"type":"integer"}},"required":["n"]}`)}
 	for result, want := range map[string]string{
-		`{"content":[],"structuredContent":{"n":12345678901234567890}}`:    "",
-		`{"content":[],"structuredContent":{"n":"one"}}`:                   "n",
-		`{"content":[],"structuredContent":{}}`:                            "n",
-		`{"content":[]}`:                                                   "lacks",
-		`{"content":[],"structuredContent":null}`:                          "lacks",
-		`{"content":[],"isError":true}`:                                    "",
+		`{"content":[],"structuredContent":{"n":12345678901234567890}}`: "",
+		`{"content":[],"structuredContent":{"n":"one"}}`:                "n",
+		`{"content":[],"structuredContent":{}}`:                         "n",
+		`{"content":[]}`:                                                "lacks",
+		`{"content":[],"structuredContent":null}`:                       "lacks",
+		`{"content":[],"isError":true}`:                                 "",
+		`[]`:                                                            "no JSON object",
+		`null`:                                                          "no JSON object",
+		`"{}"`:                                                          "no JSON object",
 		`{"content":[],"isError":true,"structuredContent":{"other":true}}`: "",
 	} {
 		s := schemas{log: slog.New(slog.DiscardHandler)}

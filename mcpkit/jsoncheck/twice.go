@@ -149,3 +149,42 @@ func (w *walker) space() {
 		w.i++
 	}
 }
+
+// Lone reports whether a string of raw holds half a character: an escaped surrogate
+// without its other half. No text can say what that means (RFC 8259, section 8.2), and
+// strict readers refuse it or die of it. Raw must be valid JSON.
+func Lone(raw []byte) bool {
+	for i := bytes.IndexByte(raw, '\\'); i >= 0 && i < len(raw); {
+		size := 2
+		if raw[i+1] == 'u' {
+			size = 6
+			switch half := surrogate(raw[i:]); {
+			case half == 'l', half == 'h' && surrogate(raw[i+6:]) != 'l':
+				return true
+			case half == 'h':
+				size = 12
+			}
+		}
+		n := bytes.IndexByte(raw[i+size:], '\\')
+		if n < 0 {
+			return false
+		}
+		i += size + n
+	}
+	return false
+}
+
+// surrogate says which half of a character an escape at the beginning of b is: h for
+// the high one, l for the low one, or 0.
+func surrogate(b []byte) byte {
+	if len(b) < 6 || b[0] != '\\' || b[1] != 'u' || b[2]|0x20 != 'd' {
+		return 0
+	}
+	switch c := b[3] | 0x20; {
+	case c >= 'c' && c <= 'f':
+		return 'l'
+	case b[3] == '8', b[3] == '9', c == 'a', c == 'b':
+		return 'h'
+	}
+	return 0
+}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
 func many(n int, last string) string {
@@ -87,3 +88,36 @@ func BenchmarkTwice(b *testing.B) {
 		}
 	}
 }
+
+func TestHalfACharacterIsFoundHoweverItIsEscaped(t *testing.T) {
+	for raw, want := range map[string]bool{
+		`"\ud800"`: true, `"\uDFFF"`: true, `{"a":["x\uD83D"]}`: true, `{"\udc00":1}`: true, `"\ude00\ud83d"`: true, `"\ud83dx\ude00"`: true, `"\ud83d\ud83d\ude00"`: true,
+		`"\ud83d\ude00"`: false, `"\uD83D\uDE00\uD83D\uDE00"`: false, `"\\ud800"`: false, `"\ud7ff\ue000"`: false, `"😀"`: false, `"\n\u0041"`: false, `1`: false, `"\\"`: false,
+		`"\\\ud800"`: true,
+	} {
+		if got := Lone([]byte(raw)); got != want {
+			t.Errorf("%s: %v", raw, got)
+		}
+	}
+}
+
+func FuzzLone(f *testing.F) {
+	for _, s := range []string{`"\ud800"`, `{"a":"\ud83d\ude00\\"}`, `["\u0041\\u"]`} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		if !json.Valid(raw) || !utf8.Valid(raw) || bytes.ContainsRune(raw, '\uFFFD') || bytes.Contains(bytes.ToLower(raw), []byte(`\ufffd`)) {
+			return
+		}
+		var v any
+		if json.Unmarshal(raw, &v) != nil {
+			return // a number beyond what fits
+		}
+		out, _ := json.Marshal(v) // which has U+FFFD for half a character
+		if got, want := Lone(raw), bytes.ContainsRune(out, '\uFFFD'); got != want && !twice(raw) {
+			t.Errorf("%s: %v, want %v", raw, got, want)
+		}
+	})
+}
+
+func twice(raw []byte) bool { _, found := Twice(raw); return found }
