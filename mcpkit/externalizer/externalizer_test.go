@@ -439,6 +439,24 @@ func TestMissingAndRepeatedIDsArePutRight(t *testing.T) {
 	})
 }
 
+func TestACallThatComesTwiceRunsOnce(t *testing.T) {
+	both(t, func(t *testing.T, mode func(*externalizer.Options)) {
+		caller, _ := serve(t, map[string]string{"plain": "echo"})
+		one, another := call("x", "mcp__plain__echo", `{"message":"a"}`), call("x", "mcp__plain__echo", `{"message":"b"}`)
+		model := modeltest.New(t,
+			calls(call("x", "mcp__plain__echo", ``), one, another, one, call("y", "mcp__plain__echo", `{"message":"a"}`)),
+			modeltest.Turn{Text: "Done."})
+		l, _ := loop(t, caller, model, mode)
+		var ran []string
+		for _, c := range ask(t, l).Steps[0].Calls {
+			ran = append(ran, string(c.Arguments))
+		}
+		if diff := cmp.Diff([]string{`{"message":"a"}`, `{"message":"b"}`, `{"message":"a"}`}, ran); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
 func TestArgumentsThatCameInPiecesOfAnyKindArePutTogether(t *testing.T) {
 	chunk := func(delta, finish string) string {
 		return `{"id":"1","object":"chat.completion.chunk","choices":[{"index":0,"delta":` + delta + `,"finish_reason":` + finish + `}]}`

@@ -147,8 +147,32 @@ func (r *run) attempt(ctx context.Context, req openai.ChatCompletionRequest) (a 
 	}
 	a.calls = m.ToolCalls[:min(len(m.ToolCalls), maxCalls)]
 	a.extras = r.wire.extra.of(len(a.calls))
+	a.dropRepeated()
 	r.show(a.text)
 	return a, false, nil
+}
+
+// dropRepeated takes out calls that came twice: some endpoints send a call again
+// at another index, or first without its arguments. What differs in more than
+// that are calls of their own, whose ids are put right later.
+func (a *answer) dropRepeated() {
+	calls, extras := a.calls, a.extras
+	a.calls, a.extras = nil, nil
+	for i, c := range calls {
+		again := func(o openai.ToolCall) bool {
+			return c.ID != "" && o.ID == c.ID && o.Function.Name == c.Function.Name
+		}
+		same := func(o openai.ToolCall) bool { return again(o) && o.Function.Arguments == c.Function.Arguments }
+		whole := func(o openai.ToolCall) bool { return again(o) && !noArguments(o) }
+		if slices.ContainsFunc(a.calls, same) || noArguments(c) && slices.ContainsFunc(calls, whole) {
+			continue
+		}
+		a.calls, a.extras = append(a.calls, c), append(a.extras, extras[i])
+	}
+}
+
+func noArguments(c openai.ToolCall) bool {
+	return c.Function.Arguments == "" || c.Function.Arguments == "{}"
 }
 
 var (
@@ -194,6 +218,7 @@ func (r *run) stream(ctx context.Context, req openai.ChatCompletionRequest) (a *
 	a.text, a.refusal, a.reasoning = text.String(), refusal.String(), reasoning.String()
 	a.calls = calls.Calls()
 	a.extras = r.wire.extra.of(len(a.calls))
+	a.dropRepeated()
 	if a.finish == "" && r.wire.kind != "text/event-stream" {
 		if err := refused(r.wire.extra.whole.Bytes()); err != nil {
 			return nil, shown, err

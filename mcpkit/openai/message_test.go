@@ -96,6 +96,7 @@ func TestStreamedCallsAreToldApart(t *testing.T) {
 		"whole, without any index": {[]openai.ToolCall{call(nil, "a", "f", `{"x":1}`), call(nil, "b", "g", ``)}, `a f {"x":1} | b g {}`},
 		"pieces, without an index": {[]openai.ToolCall{call(nil, "a", "f", `{"x"`), call(nil, "", "", `:1}`)}, `a f {"x":1}`},
 		"the id in every piece":    {[]openai.ToolCall{call(&zero, "a", "f", `{"x"`), call(&zero, "a", "f", `:1}`)}, `a f {"x":1}`},
+		"numbered otherwise":       {[]openai.ToolCall{call(&zero, "a", "f", `{"x":1}`), call(&zero, "b", "g", ""), call(&one, "", "", `{"y"`), call(&one, "", "", `:2}`)}, `a f {"x":1} | b g {"y":2}`},
 		"no id at all":             {[]openai.ToolCall{call(&zero, "", "f", ``), call(&one, "", "g", ``)}, `call_0 f {} | call_1 g {}`},
 	} {
 		var collector Collector

@@ -48,6 +48,11 @@ func (c *Collector) place(d openai.ToolCall) (int, bool) {
 		if ok && !(d.ID != "" && c.calls[i].ID != "" && d.ID != c.calls[i].ID) {
 			return i, true
 		}
+		// Others number the arguments otherwise than the call that they are of.
+		// Without a name they begin nothing, and their call must not run without them.
+		if !ok && d.ID == "" && d.Function.Name == "" && last >= 0 {
+			return last, true
+		}
 	} else {
 		for i, call := range c.calls {
 			if d.ID != "" && call.ID == d.ID {
