@@ -216,6 +216,40 @@ for group in "-100123", -5, "7", "²", "x", None, True:
 	}
 }
 
+func TestTheFeedOfTheDocsGoesOnWhereSomebodyElseTakesAnEvent(t *testing.T) {
+	inbox := filepath.Join(t.TempDir(), "kernel/inbox")
+	for _, folder := range []string{"pending", "processing", "done", "failed"} {
+		if err := os.MkdirAll(filepath.Join(inbox, folder), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	pending := filepath.Join(inbox, "pending")
+	for _, id := range []string{"a", "b", "c"} {
+		text := `{"header":{"message_id":"` + id + `"},"payload":{"type":"x"}}`
+		if err := os.WriteFile(filepath.Join(pending, "event_x_"+id+".json"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// One is listed and was never there; the first to be handed over takes the next.
+	if err := os.Symlink("nowhere", filepath.Join(pending, "event_x_0.json")); err != nil {
+		t.Fatal(err)
+	}
+	runPython(t, `import asyncio, sys
+from feed import feed
+from pathlib import Path
+inbox, got = Path(sys.argv[1]) / "kernel/inbox", []
+async def inject(envelope):
+    got.append(envelope["header"]["message_id"])
+    if len(got) == 1:
+        next(path for path in (inbox / "pending").glob("event_x_?.json") if path.exists()).unlink()
+    if len(got) == 2:
+        raise asyncio.CancelledError
+try:
+    asyncio.run(feed(sys.argv[1], inject))
+except asyncio.CancelledError:
+    pass`, filepath.Dir(filepath.Dir(inbox)))
+}
+
 // runPython runs a program that imports what is in examples/brain.
 func runPython(t *testing.T, program string, args ...string) string {
 	t.Helper()

@@ -20,8 +20,11 @@ async def feed(data, inject, pause=0.5):
     for left in processing.glob("event_*.json"):  # claimed when the program last died
         left.rename(pending / left.name)
     while True:
-        for path in sorted(pending.glob("event_*.json"), key=lambda p: p.stat().st_mtime_ns):
-            claim = path.rename(processing / path.name)
+        for path in sorted(pending.glob("event_*.json"), key=written):
+            try:
+                claim = path.rename(processing / path.name)
+            except FileNotFoundError:  # somebody else took it
+                continue
             try:
                 envelope = fit(json.loads(claim.read_text(encoding="utf-8")))
                 if envelope:
@@ -31,6 +34,13 @@ async def feed(data, inject, pause=0.5):
                 print("failed:", claim.name, err, file=sys.stderr, flush=True)
                 claim.rename(failed / claim.name)
         await asyncio.sleep(pause)
+
+
+def written(path):
+    try:
+        return path.stat().st_mtime_ns
+    except FileNotFoundError:
+        return 0
 
 
 def fit(envelope):
