@@ -156,8 +156,8 @@ func hidden(r rune) bool {
 		return true // variation selectors
 	case r >= 0x2000 && r <= 0x206f:
 		return r >= 0x200b && r <= 0x200f || r >= 0x202a && r <= 0x202e || r >= 0x2060
-	case r >= 0xe0000 && r <= 0xe0fff:
-		return true // tags and what is reserved beside them
+	case r >= 0xfff0 && r <= 0xfff8, r >= 0xe0000 && r <= 0xe0fff:
+		return true // tags, and what is reserved to be drawn as nothing
 	case r >= 0x0600 && r <= 0x0605, r == 0x06dd, r == 0x070f, r == 0x0890, r == 0x0891, r == 0x08e2, r == 0x110bd, r == 0x110cd:
 		return false // signs that enclose numbers are formats but seen
 	case r >= 0x4e00 && r <= 0x9fff:

@@ -3,6 +3,7 @@ package redact
 import (
 	"strings"
 	"testing"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -72,4 +73,23 @@ func FuzzHidden(f *testing.F) {
 			}
 		}
 	})
+}
+
+func TestWhateverUnicodeSaysIsDrawnAsNothingIsHidden(t *testing.T) {
+	for _, table := range []*unicode.RangeTable{unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector} {
+		for _, r := range table.R16 {
+			for c := rune(r.Lo); c <= rune(r.Hi); c += rune(r.Stride) {
+				if out, n := Strip("a" + string(c) + "b"); n != 1 || out != "ab" {
+					t.Errorf("%U stays", c)
+				}
+			}
+		}
+		for _, r := range table.R32 {
+			for c := rune(r.Lo); c <= rune(r.Hi); c += rune(r.Stride) {
+				if out, n := Strip("a" + string(c) + "b"); n != 1 || out != "ab" {
+					t.Errorf("%U stays", c)
+				}
+			}
+		}
+	}
 }
