@@ -29,9 +29,10 @@ type lane struct {
 	due    time.Time     // when it has to be published
 	began  time.Time     // when the last batch was
 	busy   bool          // the goroutine publishes, and looks again afterwards
-	timer  *time.Timer   // wakes the goroutine, as wake does
+	wake   chan struct{} // capacity 1: the goroutine is to look
+	woken  bool          // it will
+	timer  *time.Timer   // wakes it; never stopped, as that costs more than to wake it in vain
 	rings  time.Time     // when the timer does
-	wake   chan struct{} // capacity 1
 	space  chan struct{} // closed when room was made; nil where nobody waits for that
 }
 
@@ -73,7 +74,7 @@ func (b *Bridge) Observe(ctx context.Context, s signal.Signal) error {
 // lane makes a server's lane. The caller holds b.mu.
 func (b *Bridge) lane(server string) *lane {
 	l := &lane{Bridge: b, server: server, rings: time.Now().Add(idleLane), wake: make(chan struct{}, 1)}
-	l.timer = time.NewTimer(idleLane)
+	l.timer = time.AfterFunc(idleLane, l.look)
 	b.lanes[server] = l
 	b.work.Go(l.run)
 	return l
@@ -110,7 +111,7 @@ func (l *lane) by(due time.Time, first bool) {
 		return
 	}
 	l.due = due
-	if l.busy || !l.rings.After(due) {
+	if l.busy || l.woken || !l.rings.After(due) {
 		return
 	}
 	if pause := time.Until(due); pause > 0 {
@@ -118,7 +119,7 @@ func (l *lane) by(due time.Time, first bool) {
 		l.timer.Reset(pause)
 		return
 	}
-	l.rings = time.Time{} // not again before it has looked
+	l.woken = true
 	l.look()
 }
 
@@ -146,20 +147,18 @@ func (l *lane) run() {
 			batch.list = batch.list[:0]
 			l.lists.Put(batch)
 		default:
-			select {
-			case <-l.timer.C:
-			case <-l.wake:
-			}
+			<-l.wake
 		}
 	}
 }
 
-// take takes up to n signals where they are due. Otherwise it has the timer ring
-// when there is something to do, or takes the lane down.
+// take takes up to n signals where they are due. Otherwise it sees to it that the
+// timer rings before there is something to do, or takes the lane down.
 func (l *lane) take(n int) (batch *signals, over bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := time.Now()
+	l.woken = false
 	l.busy = l.queue != nil && (l.closed || !l.due.After(now))
 	switch {
 	case l.busy:
@@ -167,10 +166,14 @@ func (l *lane) take(n int) (batch *signals, over bool) {
 		delete(l.lanes, l.server)
 		return nil, true
 	default:
-		if l.rings = now.Add(idleLane); l.queue != nil {
-			l.rings = l.due
+		next := l.began.Add(idleLane)
+		if l.queue != nil {
+			next = l.due
 		}
-		l.timer.Reset(l.rings.Sub(now))
+		if !l.rings.After(now) || l.rings.After(next) {
+			l.rings = next
+			l.timer.Reset(next.Sub(now))
+		}
 		return nil, false
 	}
 	batch = l.queue
