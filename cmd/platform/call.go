@@ -15,6 +15,7 @@ import (
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/console"
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/control"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
+	"github.com/aurorabot-dev/platform/mcpkit/jsoncheck"
 )
 
 // maxArguments bounds what call reads from standard input, in bytes.
@@ -125,36 +126,49 @@ func (c *cli) showNotes(res *control.CallResponse) {
 	}
 }
 
+// part is a part of a result's content, or what it embeds.
+type part struct {
+	Type, Text, MIME, Data, URI string
+	Resource                    *part
+}
+
+func (p *part) UnmarshalJSON(raw []byte) error {
+	return jsoncheck.Fields(raw, map[string]any{
+		"type": &p.Type, "text": &p.Text, "mimeType": &p.MIME, "data": &p.Data, "blob": &p.Data, "uri": &p.URI, "resource": &p.Resource,
+	})
+}
+
 // showResult prints the parts of a result that a person can read. Text keeps
 // its lines, but nothing in it steers the terminal.
 func (c *cli) showResult(raw json.RawMessage) {
-	var r struct {
-		Content []struct {
-			Type string `json:"type"`
-			Text string `json:"text"`
-			MIME string `json:"mimeType"`
-			Data string `json:"data"`
-			URI  string `json:"uri"`
-		} `json:"content"`
-		Structured json.RawMessage `json:"structuredContent"`
-	}
-	if err := json.Unmarshal(raw, &r); err != nil {
+	var parts []part
+	var structured json.RawMessage
+	if err := jsoncheck.Fields(raw, map[string]any{"content": &parts, "structuredContent": &structured}); err != nil {
 		c.out.Printf("%s\n", console.Safe(string(raw)))
 		return
 	}
-	for _, part := range r.Content {
-		switch {
-		case part.Type == "text":
-			for line := range strings.Lines(part.Text) {
-				c.out.Printf("%s\n", console.Safe(strings.TrimRight(line, "\r\n")))
-			}
-		case part.URI != "":
-			c.out.Printf("[%s %s]\n", console.Safe(part.Type), console.Safe(part.URI))
-		default:
-			c.out.Printf("[%s %s, %s]\n", console.Safe(part.Type), console.Safe(part.MIME), console.Bytes(int64(len(part.Data))*3/4))
-		}
+	for _, p := range parts {
+		c.showPart(p)
 	}
-	if len(r.Content) == 0 && len(r.Structured) > 0 {
-		c.out.Printf("%s\n", console.Safe(string(r.Structured)))
+	if len(parts) == 0 && len(structured) > 0 {
+		c.out.Printf("%s\n", console.Safe(string(structured)))
+	}
+}
+
+func (c *cli) showPart(p part) {
+	switch {
+	case p.Resource != nil:
+		c.out.Printf("[%s %s]\n", console.Safe(p.Type), console.Safe(p.Resource.URI))
+		if p.Resource.Text != "" {
+			c.showPart(part{Type: "text", Text: p.Resource.Text})
+		}
+	case p.Type == "text":
+		for line := range strings.Lines(p.Text) {
+			c.out.Printf("%s\n", console.Safe(strings.TrimRight(line, "\r\n")))
+		}
+	case p.URI != "":
+		c.out.Printf("[%s %s]\n", console.Safe(p.Type), console.Safe(p.URI))
+	default:
+		c.out.Printf("[%s %s, %s]\n", console.Safe(p.Type), console.Safe(p.MIME), console.Bytes(int64(len(p.Data))*3/4))
 	}
 }

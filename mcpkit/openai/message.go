@@ -15,6 +15,7 @@ import (
 
 	"github.com/aurorabot-dev/platform/mcpkit/catalog"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
+	"github.com/aurorabot-dev/platform/mcpkit/jsoncheck"
 	"github.com/aurorabot-dev/platform/mcpkit/openai/internal/ordered"
 	"github.com/aurorabot-dev/platform/mcpkit/openai/internal/schema"
 )
@@ -140,32 +141,46 @@ func (r *rendering) fault(e *fault.Error) {
 	r.blocks = append(r.blocks, plain(string(b)))
 }
 
-// toolResult is a CallToolResult, read with nothing taken for granted.
+// toolResult is a CallToolResult, read with nothing taken for granted, and its
+// members under their exact names, as the gate has looked through them.
 type toolResult struct {
-	ResultType        string            `json:"resultType"`
-	IsError           bool              `json:"isError"`
-	Content           []json.RawMessage `json:"content"`
-	StructuredContent json.RawMessage   `json:"structuredContent"`
+	ResultType        string
+	IsError           bool
+	Content           []json.RawMessage
+	StructuredContent json.RawMessage
+}
+
+func (t *toolResult) UnmarshalJSON(raw []byte) error {
+	return jsoncheck.Fields(raw, map[string]any{
+		"resultType": &t.ResultType, "isError": &t.IsError, "content": &t.Content, "structuredContent": &t.StructuredContent,
+	})
 }
 
 type block struct {
-	Type        string `json:"type"`
-	Text        string `json:"text"`
-	Data        string `json:"data"`
-	MIMEType    string `json:"mimeType"`
-	URI         string `json:"uri"`
-	Name        string `json:"name"`
-	Title       string `json:"title"`
-	Description string `json:"description"`
-	Resource    *struct {
-		URI      string `json:"uri"`
-		MIMEType string `json:"mimeType"`
-		Text     string `json:"text"`
-		Blob     string `json:"blob"`
-	} `json:"resource"`
-	Annotations struct {
-		Audience []string `json:"audience"`
-	} `json:"annotations"`
+	Type, Text, Data, MIMEType    string
+	URI, Name, Title, Description string
+	Resource                      *resource
+	Annotations                   annotations
+}
+
+func (b *block) UnmarshalJSON(raw []byte) error {
+	return jsoncheck.Fields(raw, map[string]any{
+		"type": &b.Type, "text": &b.Text, "data": &b.Data, "mimeType": &b.MIMEType,
+		"uri": &b.URI, "name": &b.Name, "title": &b.Title, "description": &b.Description,
+		"resource": &b.Resource, "annotations": &b.Annotations,
+	})
+}
+
+type resource struct{ URI, MIMEType, Text, Blob string }
+
+func (r *resource) UnmarshalJSON(raw []byte) error {
+	return jsoncheck.Fields(raw, map[string]any{"uri": &r.URI, "mimeType": &r.MIMEType, "text": &r.Text, "blob": &r.Blob})
+}
+
+type annotations struct{ Audience []string }
+
+func (a *annotations) UnmarshalJSON(raw []byte) error {
+	return jsoncheck.Fields(raw, map[string]any{"audience": &a.Audience})
 }
 
 func (r *rendering) result(raw json.RawMessage) {

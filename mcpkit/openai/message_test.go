@@ -39,6 +39,9 @@ func TestEveryAnswerGetsOneMessageWhateverTheServerSent(t *testing.T) {
 		{`{"resultType":"novel","content":[{"type":"text","text":"kept"}]}`, true, "kept"},
 		{`{"structuredContent":{"n":9007199254740993}}`, false, `{"n":9007199254740993}`},
 		{`{"content":[{"type":"text","text":""}]}`, false, "(no content)"},
+		{`{"Content":[{"type":"text","text":"unseen"}]}`, false, "no content"},
+		{`{"content":[{"type":"text","Text":"unseen"}]}`, false, "(no content)"},
+		{`{"content":[{"type":"resource","resource":{"uri":"u","text":"unseen"},"resource":{"uri":"u","Text":"unseen"}}]}`, false, "(embedded resource u)"},
 	} {
 		m, images := x.ToolMessage(Answer{CallID: "c", Call: id, Result: json.RawMessage(c.result)})
 		want := "[mcp:s:t] result <<"
@@ -47,6 +50,9 @@ func TestEveryAnswerGetsOneMessageWhateverTheServerSent(t *testing.T) {
 		}
 		if !strings.HasPrefix(m.Content, want) || !strings.Contains(m.Content, c.holds) || len(images) > 0 || strings.TrimSpace(inside(t, m.Content)) == "" {
 			t.Errorf("%s became %q", c.result, m.Content)
+		}
+		if strings.Contains(m.Content, "unseen") {
+			t.Errorf("%s shows what the gate has not looked through: %q", c.result, m.Content)
 		}
 	}
 }
