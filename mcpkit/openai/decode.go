@@ -61,7 +61,7 @@ func readArguments(s string) (args *ordered.Object, repairs []string, err error)
 	if text == "" || text == "null" {
 		return ordered.NewObject(), repairs, nil
 	}
-	limits := ordered.Limits{Depth: 500, UniqueKeys: true}
+	limits := ordered.Limits{Depth: 500, Strict: true}
 	v, err := ordered.Parse([]byte(text), limits)
 	if err != nil && !errors.Is(err, ordered.ErrDuplicate) && !errors.Is(err, ordered.ErrDepth) {
 		if fixed := withoutTrailingCommas(text); fixed != text {

@@ -18,6 +18,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/aurorabot-dev/platform/mcpkit/jsoncheck"
 )
 
 // Object is a JSON object in the order of its keys.
@@ -108,14 +110,18 @@ func (o *Object) Shallow() *Object {
 
 // Limits bound what Parse takes; zero means the default.
 type Limits struct {
-	Depth      int  // of nesting; default 5000
-	UniqueKeys bool // refuse an object that has a key twice; otherwise the last value wins
+	Depth int // of nesting; default 5000
+	// Strict refuses what two readers may take for two things: an object that has a
+	// key twice, of which the last value counts otherwise, and text that is no text.
+	Strict bool
 }
 
 // Errors of Parse that callers tell apart.
 var (
 	ErrDepth     = errors.New("nested too deep")
 	ErrDuplicate = errors.New("key appears twice")
+	errHalf      = errors.New("a string holds half a character, a surrogate escape without its other half")
+	errText      = errors.New("not valid UTF-8")
 )
 
 // Parse reads one JSON value and nothing after it.
@@ -130,6 +136,12 @@ func Parse(b []byte, l Limits) (any, error) {
 		if err := json.Unmarshal(b, &v); err != nil {
 			return nil, err
 		}
+	}
+	switch {
+	case l.Strict && !utf8.Valid(b):
+		return nil, errText
+	case l.Strict && jsoncheck.Lone(b):
+		return nil, errHalf
 	}
 	p := parser{b: b, limits: l}
 	return p.value(0)
@@ -190,7 +202,7 @@ func (p *parser) object(depth int) (any, error) {
 			p.space()
 		}
 		key := p.str()
-		if p.limits.UniqueKeys && o.Has(key) {
+		if p.limits.Strict && o.Has(key) {
 			return nil, fmt.Errorf("%w: %q", ErrDuplicate, key)
 		}
 		p.space()

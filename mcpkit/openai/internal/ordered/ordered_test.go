@@ -29,7 +29,7 @@ func TestParseRefusesWhatIsNotOneValue(t *testing.T) {
 	if _, err := Parse([]byte(deep), Limits{Depth: 100}); !errors.Is(err, ErrDepth) {
 		t.Errorf("200 levels: %v", err)
 	}
-	if _, err := Parse([]byte(`{"a":1,"a":2}`), Limits{UniqueKeys: true}); !errors.Is(err, ErrDuplicate) {
+	if _, err := Parse([]byte(`{"a":1,"a":2}`), Limits{Strict: true}); !errors.Is(err, ErrDuplicate) {
 		t.Errorf("a key twice: %v", err)
 	}
 	if v, err := Parse([]byte(`{"a":1,"b":0,"a":2}`), Limits{}); err != nil || string(Append(nil, v)) != `{"a":2,"b":0}` {

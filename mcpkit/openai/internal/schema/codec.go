@@ -202,7 +202,7 @@ func (d *decoder) unquote(s string, at []*object, ptr string, depth int) any {
 	if allowed&tString != 0 || allowed == 0 {
 		return s
 	}
-	v, err := ordered.Parse([]byte(s), ordered.Limits{Depth: 2 * MaxDepth, UniqueKeys: true})
+	v, err := ordered.Parse([]byte(s), ordered.Limits{Depth: 2 * MaxDepth, Strict: true})
 	if err != nil || !allowed.allows(kindOf(v)) || v == nil {
 		return s
 	}
