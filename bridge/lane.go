@@ -27,6 +27,8 @@ type lane struct {
 	server string
 	queue  *signals      // nil when empty
 	due    time.Time     // when it has to be published
+	taken  *signals      // what is published; nil where nothing is
+	next   int           // of taken: what is still to be published
 	began  time.Time     // when the last batch was
 	busy   bool          // the goroutine publishes, and looks again afterwards
 	wake   chan struct{} // capacity 1: the goroutine is to look
@@ -89,7 +91,11 @@ func (l *lane) add(s *signal.Signal) bool {
 			l.queue = new(signals)
 		}
 	}
-	full := len(l.queue.list) >= l.o.LaneSize
+	waits := len(l.queue.list)
+	if l.taken != nil {
+		waits += len(l.taken.list) - l.next
+	}
+	full := waits >= l.o.LaneSize
 	if !full {
 		l.queue.list = append(l.queue.list, *s)
 		l.waiting.Add(1)
@@ -140,52 +146,58 @@ func (l *lane) run() {
 		switch {
 		case over:
 			return
-		case batch != nil:
-			l.publish(w, batch.list)
-			l.waiting.Add(-int64(len(batch.list)))
-			clear(batch.list)
-			batch.list = batch.list[:0]
-			l.lists.Put(batch)
-		default:
+		case len(batch) == 0:
 			<-l.wake
+		default:
+			l.publish(w, batch)
+			l.waiting.Add(-int64(len(batch)))
+			clear(batch)
 		}
 	}
 }
 
 // take takes up to n signals where they are due. Otherwise it sees to it that the
 // timer rings before there is something to do, or takes the lane down.
-func (l *lane) take(n int) (batch *signals, over bool) {
+func (l *lane) take(n int) (batch []signal.Signal, over bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	now := time.Now()
 	l.woken = false
-	l.busy = l.queue != nil && (l.closed || !l.due.After(now))
-	switch {
-	case l.busy:
-	case l.queue == nil && (l.closed || now.Sub(l.began) >= idleLane):
-		delete(l.lanes, l.server)
-		return nil, true
-	default:
-		next := l.began.Add(idleLane)
-		if l.queue != nil {
-			next = l.due
-		}
-		if !l.rings.After(now) || l.rings.After(next) {
-			l.rings = next
-			l.timer.Reset(next.Sub(now))
-		}
-		return nil, false
+	if l.taken != nil && l.next == len(l.taken.list) { // and was cleared
+		l.taken.list = l.taken.list[:0]
+		l.lists.Put(l.taken)
+		l.taken, l.next = nil, 0
 	}
-	batch = l.queue
-	l.queue, l.began = nil, now
-	if len(batch.list) > n { // what is left is due, too
-		l.queue = &signals{list: append([]signal.Signal(nil), batch.list[n:]...)}
-		clear(batch.list[n:])
-		batch.list = batch.list[:n]
+	if l.taken == nil {
+		now := time.Now()
+		l.busy = l.queue != nil && (l.closed || !l.due.After(now))
+		switch {
+		case l.busy:
+			l.taken, l.queue, l.began = l.queue, nil, now
+		case l.queue == nil && (l.closed || now.Sub(l.began) >= idleLane):
+			delete(l.lanes, l.server)
+			return nil, true
+		default:
+			l.sleep(now)
+			return nil, false
+		}
 	}
+	batch = l.taken.list[l.next:min(l.next+n, len(l.taken.list))]
+	l.next += len(batch)
 	if l.space != nil {
 		close(l.space)
 		l.space = nil
 	}
 	return batch, false
+}
+
+// sleep has the timer ring in time for what waits, or for the end of the lane.
+func (l *lane) sleep(now time.Time) {
+	next := l.began.Add(idleLane)
+	if l.queue != nil {
+		next = l.due
+	}
+	if !l.rings.After(now) || l.rings.After(next) {
+		l.rings = next
+		l.timer.Reset(next.Sub(now))
+	}
 }
