@@ -56,6 +56,10 @@ const rounds = 5
 
 // paired measures ours and baseline in turn and returns the medians.
 func paired(ours, baseline func() float64) (a, b, ratio float64) {
+	return pairs(rounds, ours, baseline)
+}
+
+func pairs(rounds int, ours, baseline func() float64) (a, b, ratio float64) {
 	var as, bs, rs []float64
 	for range rounds {
 		x, y := ours(), baseline()

@@ -97,7 +97,7 @@ func TestTheGatesShareOfACall(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const calls = 6400
+	const calls = 3200
 	micros := func(atOnce int, call func() error) func() float64 {
 		return func() float64 {
 			begun := cpu(t)
@@ -152,7 +152,11 @@ func TestTheGatesShareOfACall(t *testing.T) {
 		{"the same, one at a time, its record discarded", 1, gate(signal.Discard, "fast.echo"), bare("fast"), ""},
 		{"the same, 64 at once", 64, gate(signal.Discard, "fast.echo"), bare("fast"), ""},
 	} {
-		a, b, ratio := paired(micros(c.atOnce, c.gate), micros(c.atOnce, c.baseline))
+		n := rounds
+		if c.aim != "" { // what others do on the machine changes the ratio by a tenth
+			n = 3 * rounds
+		}
+		a, b, ratio := pairs(n, micros(c.atOnce, c.gate), micros(c.atOnce, c.baseline))
 		rows = append(rows, row{c.figure, fmt.Sprintf("%.0f µs", a), fmt.Sprintf("%.0f µs", b), fmt.Sprintf("%.2f", ratio), c.aim})
 	}
 }
