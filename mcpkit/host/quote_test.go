@@ -90,6 +90,11 @@ func TestWhatAModelReadsOfAResultIsFlaggedWhereverItStands(t *testing.T) {
 		"structured alone":    `{"content":[],"structuredContent":{"a":"` + order + `"}}`,
 		"structured beside":   `{"content":[{"type":"text","text":"fine"}],"structuredContent":{"a":["` + order + `"]}}`,
 		"name of a member":    `{"content":[{"type":"text","text":"fine"}],"structuredContent":{"` + order + `":1}}`,
+		"name of a link":      `{"content":[{"type":"resource_link","uri":"x:y","name":"` + order + `"}]}`,
+		"title of a link":     `{"content":[{"type":"resource_link","uri":"x:y","name":"x","title":"` + order + `"}]}`,
+		"words about a link":  `{"content":[{"type":"text","text":"fine"},{"type":"resource_link","uri":"x:y","name":"x","description":"` + order + `"}]}`,
+		"type of a resource":  `{"content":[{"type":"resource","resource":{"uri":"x:y","mimeType":"` + order + `","text":"fine"}}]}`,
+		"escaped type":        `{"content":[{"type":"te\u0078t","text":"` + order + `"}]}`,
 		"text behind a guise": `{"content":[{"type":"text","text":"` + order + `","resource":{"type":"image","text":"fine"}}]}`,
 	} {
 		res, err := h.Call(t.Context(), call("", `"id":$id,"result":`+result))

@@ -31,7 +31,7 @@ func read(raw []byte) (a answer) {
 		case "isError":
 			a.isError = string(value) == "true"
 		case "resultType":
-			a.needsInput = string(value) == `"input_required"`
+			a.needsInput = means(value, "input_required")
 		case "content":
 			a.content = value
 		case "structuredContent":
@@ -57,14 +57,16 @@ const maxRead = 64 << 10
 // what is dangerous in that text. It may share the result's storage, where that is
 // little more than the preview: whoever keeps one keeps the other.
 func (a answer) preview(limit int) (text string, flags []string) {
-	text = a.text()
+	text, beside := a.text()
 	if !utf8.ValidString(text) {
 		text = strings.ToValidUTF8(text, "\uFFFD")
 	}
 	text, flags = review.Read(text)
-	for _, f := range review.Flags(a.unread(text)) {
-		if !slices.Contains(flags, f) {
-			flags = append(flags, f)
+	for _, more := range [...]string{strings.ToValidUTF8(string(beside), "\uFFFD"), a.unread(text)} {
+		for _, f := range review.Flags(more) {
+			if !slices.Contains(flags, f) {
+				flags = append(flags, f)
+			}
 		}
 	}
 	switch {
@@ -119,8 +121,9 @@ func (a answer) failure() (code, message string, retryable bool) {
 }
 
 // text is the text of a preview, up to some bytes beyond maxRead. One part that
-// has no escapes, as most results are, stays where it is.
-func (a answer) text() string {
+// has no escapes, as most results are, stays where it is. Beside it are the words of
+// parts that are no text, which a model is shown and a preview lacks.
+func (a answer) text() (_ string, beside []byte) {
 	var text, alone []byte
 	elements(a.content, func(part []byte) bool {
 		if len(text)+len(alone) > maxRead {
@@ -131,6 +134,7 @@ func (a answer) text() string {
 			text = append(text, '\n')
 		}
 		var typ, content, mime, uri, embedded []byte
+		var words [3][]byte
 		take := func(name, value []byte) {
 			switch string(name) {
 			case "type":
@@ -141,6 +145,12 @@ func (a answer) text() string {
 				mime = value
 			case "uri":
 				uri = value
+			case "name":
+				words[0] = value
+			case "title":
+				words[1] = value
+			case "description":
+				words[2] = value
 			}
 		}
 		members(part, func(name, value []byte) {
@@ -148,7 +158,7 @@ func (a answer) text() string {
 				embedded = value
 			}
 		})
-		resource := string(typ) == `"resource"`
+		resource, isText := means(typ, "resource"), means(typ, "text")
 		if resource { // its text and address are its own
 			members(embedded, take)
 		}
@@ -158,14 +168,22 @@ func (a answer) text() string {
 			if len(content) > len(`""`) {
 				text = appendText(append(text, '\n'), content)
 			}
-		case string(typ) == `"text"` && len(text) == 0 && isPlain(content):
+		case isText && len(text) == 0 && isPlain(content):
 			alone = content[1:min(len(content)-1, 1+maxRead)]
-		case string(typ) == `"text"`:
+		case isText:
 			text = appendText(text, content)
 		case len(uri) > len(`""`):
 			text = appendNamed(text, typ, uri)
 		default:
 			text = appendNamed(text, typ, mime)
+		}
+		if isText {
+			return true
+		}
+		for _, w := range append(words[:], mime) {
+			if len(w) > len(`""`) && len(beside) <= maxRead {
+				beside = append(appendText(beside, w), '\n')
+			}
 		}
 		return true
 	})
@@ -175,12 +193,20 @@ func (a answer) text() string {
 	case len(text) == 0:
 		text = a.structured[:min(len(a.structured), maxRead)]
 	}
-	return unsafe.String(unsafe.SliceData(text), len(text)) // nobody writes to it
+	return unsafe.String(unsafe.SliceData(text), len(text)), beside // nobody writes to it
 }
 
 // isPlain reports whether a JSON string means what stands in it.
 func isPlain(raw []byte) bool {
 	return len(raw) >= 2 && raw[0] == '"' && bytes.IndexByte(raw, '\\') < 0
+}
+
+// means reports whether a JSON string means a word.
+func means(raw []byte, word string) bool {
+	if isPlain(raw) {
+		return string(raw[1:len(raw)-1]) == word
+	}
+	return string(unquote(nil, raw, maxSummary)) == word
 }
 
 // appendNamed names a part that is no text.
