@@ -182,7 +182,7 @@ func (b *Bridge) settle(o *origin, r bus.Receipt) {
 // the envelope that announces it.
 func (w *writer) reject(s *signal.Signal, id string, cause error) *amp.Envelope {
 	w.rejected.Add(1)
-	reason := oneLine(cause)
+	reason := w.clean(oneLine(cause)) // which may repeat the app's words
 	name, err := w.o.Bus.Reject(w.ctx, bus.Rejected{
 		Source: w.source(s), Method: s.Method, Reason: reason, Raw: rawJSON(w.o.Redact(s.Params)),
 	})

@@ -295,14 +295,22 @@ func TestSecretsLeaveEventsAndSummaries(t *testing.T) {
 		signal.Signal{Kind: signal.AppEvent, Server: "s", Params: json.RawMessage(`{"type":"t","summary":"hunter2","data":"hunter2"}`)},
 		signal.Signal{Kind: signal.AppEvent, Server: "s", Params: json.RawMessage(`{"type":1,"data":"hunter2"}`)},
 		signal.Signal{Kind: signal.Notification, Server: "s", Method: "notifications/hunter2"}, // whose type names a file
+		signal.Signal{Kind: signal.AppEvent, Server: "s", Params: json.RawMessage(`{"type":"t","session_id":"of hunter2"}`)},
+		signal.Signal{Kind: signal.AppEvent, Server: "s", Params: json.RawMessage(`{"type":"t.hunter2"}`)}, // so does this
+		signal.Signal{Kind: signal.AppEvent, Server: "s", Params: json.RawMessage(`{"type":"no type hunter2"}`)},
 	)
 	for _, it := range m.items {
 		if raw, _ := json.Marshal(it.Envelope); strings.Contains(string(raw), "hunter2") {
 			t.Errorf("a secret is in %s", raw)
 		}
 	}
-	if strings.Contains(string(m.rejected[0].Raw), "hunter2") {
-		t.Error("a secret is in what was rejected")
+	if len(m.rejected) != 3 {
+		t.Errorf("%d events were rejected", len(m.rejected))
+	}
+	for _, r := range m.rejected {
+		if strings.Contains(string(r.Raw)+r.Reason, "hunter2") {
+			t.Errorf("a secret is in what was rejected: %+v", r)
+		}
 	}
 }
 

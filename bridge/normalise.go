@@ -3,6 +3,7 @@ package bridge
 import (
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -223,9 +224,12 @@ func (w *writer) appEvent(s *signal.Signal) (*amp.Envelope, string, error) {
 	if amp.Reserved(event.Type) {
 		return nil, event.ID(), fmt.Errorf("type: %q belongs to the platform", event.Type)
 	}
+	if w.clean(event.Type) != event.Type { // which also names a file
+		return nil, event.ID(), errors.New("type: it holds a secret")
+	}
 	env := w.envelope(s, amp.MethodEvent, event.Type, event.Summary, nil)
 	env.Header.MessageID = amp.MintID(s.Server, event.ID())
-	env.Payload.SessionID, env.Payload.ExpireAt = event.SessionID, event.ExpireAt
+	env.Payload.SessionID, env.Payload.ExpireAt = w.clean(event.SessionID), event.ExpireAt
 	env.Payload.Data = w.bound(event.Data)
 	return env, event.ID(), nil
 }
