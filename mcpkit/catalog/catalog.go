@@ -244,23 +244,26 @@ func (t *Table) ambiguous(name string, found []*Tool) error {
 	return e
 }
 
-// near lists up to five exported names that share the most with name.
+// near lists up to five exported names of tools that name may have been meant
+// for: first those with a form that is spelled nearly so, the nearest first, then
+// those that hold its last word.
 func (t *Table) near(name string) []string {
 	type hit struct {
 		name string
 		d    int
 	}
 	last := name[strings.LastIndexAny(name, "._")+1:]
+	limit := min(4, len(name)/4)
 	var hits []hit
 	for _, tool := range t.tools {
 		n := t.names[tool.ID()]
-		switch {
-		case len(last) >= 3 && strings.Contains(n, last):
-			hits = append(hits, hit{n, 0})
-		default:
-			if d := distance(name, n, 8); d <= 4 {
-				hits = append(hits, hit{n, 1 + d})
-			}
+		d := min(distance(name, n, limit), distance(name, tool.ID().Canonical(), limit))
+		if tool.Alias != "" {
+			short := strings.TrimPrefix(tool.Source.OriginalName, tool.Source.Server+".")
+			d = min(d, distance(name, tool.Alias+"."+short, limit))
+		}
+		if d <= limit || len(last) >= 3 && strings.Contains(n, last) {
+			hits = append(hits, hit{n, min(d, limit+1)})
 		}
 	}
 	slices.SortStableFunc(hits, func(a, b hit) int { return a.d - b.d })

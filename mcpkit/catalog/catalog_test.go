@@ -100,6 +100,29 @@ func TestResolveTakesEveryFullFormAndNothingElse(t *testing.T) {
 	}
 }
 
+func TestTheNearestNameIsSuggestedFirst(t *testing.T) {
+	table := NewTable("mcp", []*Tool{
+		tool("everything", "", "gzip-file"), tool("files", "", "create_file"), tool("files", "", "read_text_file"),
+		tool("im.polaris.weather", "weather", "im.polaris.weather.get_weather"), tool("a", "", "profile"),
+	})
+	for name, want := range map[string]string{
+		"files.read_text_fil":           "mcp__files__read_text_file",
+		"mcp__files__read_txt_file":     "mcp__files__read_text_file",
+		"wether.get_weather":            "mcp__weather__get_weather",
+		"im.polaris.weather.get_wether": "mcp__weather__get_weather",
+		"other.create_file":             "mcp__files__create_file",
+	} {
+		var fe *fault.Error
+		if _, err := table.Resolve(name); !errors.As(err, &fe) || len(fe.Candidates) == 0 || fe.Candidates[0] != want {
+			t.Errorf("for %q %v is suggested first, want %s", name, fe.Candidates, want)
+		}
+	}
+	var fe *fault.Error
+	if _, err := table.Resolve("b.x"); !errors.As(err, &fe) || fe.Candidates != nil {
+		t.Errorf("for a name like no other %v is suggested", fe.Candidates)
+	}
+}
+
 func TestAFormThatTwoToolsShareIsAmbiguous(t *testing.T) {
 	a, b := tool("a", "", "b.c"), tool("a.b", "", "c")
 	table := NewTable("mcp", []*Tool{a, b})
