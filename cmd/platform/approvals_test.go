@@ -8,7 +8,10 @@ import (
 	"unicode"
 
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/console"
+	"github.com/aurorabot-dev/platform/cmd/platform/internal/control"
+	"github.com/aurorabot-dev/platform/mcpkit/fault"
 	"github.com/aurorabot-dev/platform/mcpkit/policy/approval"
+	"github.com/aurorabot-dev/platform/mcpkit/policy/review"
 )
 
 // A person must see what they approve, and nothing in it may steer what they see.
@@ -59,5 +62,29 @@ func TestNothingInAnApprovalSteersTheTerminal(t *testing.T) {
 				t.Errorf("%s: %U at %d is in the JSON", name, r, i)
 			}
 		}
+	}
+}
+
+func TestADiffShowsTextsAsTheyAre(t *testing.T) {
+	var out bytes.Buffer
+	c := &cli{out: console.New(&out)}
+	c.showDiff([]review.ToolDiff{{Tool: "add", State: review.Changed, Changes: []review.Change{
+		{Pointer: "/description", Before: json.RawMessage(`"Adds."`), After: json.RawMessage(`"\u003cb\u003e A \u0026 \\u003c \u202e"`)},
+		{Pointer: "/maximum", After: json.RawMessage(`12345678901234567890`)},
+	}}})
+	for _, want := range []string{`- "Adds."`, `+ "<b> A & \\u003c `, `+ 12345678901234567890`} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%q is not shown:\n%s", want, &out)
+		}
+	}
+	if strings.Contains(out.String(), "\u202e") {
+		t.Errorf("a character that turns the line round is printed:\n%s", &out)
+	}
+}
+
+func TestTheHintAboutAClosedQuestionHoldsForUsedOnesToo(t *testing.T) {
+	hint := near(fault.New(control.ApprovalDecided, "X is used: the approval is not open"))
+	if !strings.Contains(hint, "approvals show ID") || !strings.Contains(hint, "still stands") {
+		t.Errorf("the hint is %q", hint)
 	}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -14,12 +15,13 @@ import (
 )
 
 func (c *cli) policyCommand() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "policy",
-		Short: "Say what the policy does with a tool, and why",
-		Args:  args(cobra.NoArgs),
-	}
-	cmd.AddCommand(c.jsonFlag(&cobra.Command{
+	return group("policy", "Say what the policy does with a tool, and why", `The policy is policy.yaml and, below it, what is built in. Its rules decide which calls
+run, which wait for a person and which are refused.`,
+		c.policyExplain())
+}
+
+func (c *cli) policyExplain() *cobra.Command {
+	return c.jsonFlag(&cobra.Command{
 		Use:   "explain TOOL",
 		Short: "Say what would become of a call, which rule decides, and where it stands",
 		Args:  args(cobra.ExactArgs(1)),
@@ -36,8 +38,7 @@ func (c *cli) policyCommand() *cobra.Command {
 			}
 			return nil
 		}),
-	}))
-	return cmd
+	})
 }
 
 func (c *cli) catalogCommand() *cobra.Command {
@@ -140,7 +141,7 @@ func (c *cli) showDiff(tools []review.ToolDiff) {
 	}
 	side := func(mark string, style console.Style, v json.RawMessage) {
 		if len(v) > 0 {
-			c.out.Printf("    %s\n", c.out.Paint(style, mark+" "+console.Safe(string(v))))
+			c.out.Printf("    %s\n", c.out.Paint(style, mark+" "+console.Safe(unescaped(v))))
 		}
 	}
 	for _, t := range tools {
@@ -151,6 +152,23 @@ func (c *cli) showDiff(tools []review.ToolDiff) {
 			side("+", console.Green, ch.After)
 		}
 	}
+}
+
+// unescaped is a JSON value with <, > and & as they are, for people.
+func unescaped(v json.RawMessage) string {
+	dec := json.NewDecoder(bytes.NewReader(v))
+	dec.UseNumber()
+	var value any
+	if dec.Decode(&value) != nil {
+		return string(v)
+	}
+	var out strings.Builder
+	enc := json.NewEncoder(&out)
+	enc.SetEscapeHTML(false)
+	if enc.Encode(value) != nil {
+		return string(v)
+	}
+	return strings.TrimSuffix(out.String(), "\n")
 }
 
 func (c *cli) catalogApprove() *cobra.Command {

@@ -193,7 +193,7 @@ func near(f *fault.Error) string {
 	case f.Code == control.ApprovalNotFound:
 		return `"platform approvals ls --all" lists them`
 	case f.Code == control.ApprovalDecided:
-		return `"platform approvals revoke ID" takes an answer back`
+		return `"platform approvals show ID" says what became of it; "platform approvals revoke ID" takes an answer back that still stands`
 	case f.Code == control.CallNotFound:
 		return `"platform calls ls" lists those that wait for an answer`
 	case f.Code == review.CatalogChanged:
