@@ -15,6 +15,7 @@ import (
 
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/console"
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/daemon"
+	"github.com/aurorabot-dev/platform/mcpkit/fakeserver"
 	"github.com/aurorabot-dev/platform/mcpkit/manifest"
 	"github.com/aurorabot-dev/platform/mcpkit/policy/rules"
 )
@@ -190,6 +191,17 @@ func TestTheExampleManifestsAreRight(t *testing.T) {
 	}
 }
 
+// goIn runs the go command in a module of its own.
+func goIn(t *testing.T, dir string, args ...string) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "go", args...)
+	cmd.Dir = dir
+	cmd.Env = slices.Concat(os.Environ(), []string{"GOFLAGS=", "GOWORK=off"})
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("go %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+}
+
 // TestTheAppOfTheReadmeWorks builds the README's app in a module of its own, as
 // its reader would, runs its tests from the docs, and starts it once.
 func TestTheAppOfTheReadmeWorks(t *testing.T) {
@@ -214,19 +226,10 @@ func TestTheAppOfTheReadmeWorks(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, args := range [][]string{
-		{"mod", "init", "dice"},
-		{"mod", "edit", "-replace", strings.TrimSuffix(module, "/") + "=" + root, "-require", strings.TrimSuffix(module, "/") + "@v0.0.0"},
-		{"build", "-mod=mod", "-o", "aurora-dice", "."},
-		{"test", "-mod=mod", "."},
-	} {
-		cmd := exec.Command("go", args...)
-		cmd.Dir = dir
-		cmd.Env = slices.Concat(os.Environ(), []string{"GOFLAGS=", "GOWORK=off"})
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("go %s: %v\n%s", strings.Join(args, " "), err, out)
-		}
-	}
+	goIn(t, dir, "mod", "init", "dice")
+	goIn(t, dir, "mod", "edit", "-replace", strings.TrimSuffix(module, "/")+"="+root, "-require", strings.TrimSuffix(module, "/")+"@v0.0.0")
+	goIn(t, dir, "build", "-mod=mod", "-o", "aurora-dice", ".")
+	goIn(t, dir, "test", "-mod=mod", ".")
 	var out, errOut bytes.Buffer
 	args := []string{"check", "--manifests", dir, "--live", "--data", filepath.Join(dir, "data")}
 	if code := execute(t.Context(), args, strings.NewReader(""), &out, &errOut); code != exitDone {
@@ -234,6 +237,43 @@ func TestTheAppOfTheReadmeWorks(t *testing.T) {
 	}
 	if want := "ok com.example.dice  1 tool,"; !strings.Contains(out.String(), want) {
 		t.Errorf("platform check does not say %q:\n%s", want, &out)
+	}
+}
+
+// TestTheProgramThatEmbedsTheGateWorks builds the program of docs/embed.md in a
+// module of its own and lets it call a server.
+func TestTheProgramThatEmbedsTheGateWorks(t *testing.T) {
+	root, err := filepath.Abs(repository)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	sums, err := os.ReadFile(filepath.Join(root, "go.sum"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{
+		"main.go": block(t, pages(t)["docs/embed.md"], "`main.go`:"),
+		"go.sum":  string(sums),
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	goIn(t, dir, "mod", "init", "mybot")
+	goIn(t, dir, "mod", "edit", "-replace", strings.TrimSuffix(module, "/")+"="+root, "-require", strings.TrimSuffix(module, "/")+"@v0.0.0")
+	goIn(t, dir, "build", "-mod=mod", "-o", "mybot", ".")
+	argv, env := fakeserver.Command("echo")
+	cmd := exec.CommandContext(t.Context(), filepath.Join(dir, "mybot"), append([]string{"mine.echo", `{"message":"through the gate"}`}, argv...)...)
+	cmd.Dir, cmd.Env = dir, slices.Concat(os.Environ(), env)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for _, want := range []string{"tool: mcp__mine__echo\n", "event: tool.completed\n", `"text":"through the gate"`} {
+		if !strings.Contains(string(out), want) {
+			t.Errorf("the program does not say %q:\n%s", want, out)
+		}
 	}
 }
 
