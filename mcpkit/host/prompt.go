@@ -10,6 +10,7 @@ import (
 
 	"github.com/aurorabot-dev/platform/mcpkit/client"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
+	"github.com/aurorabot-dev/platform/mcpkit/jsoncheck"
 	"github.com/aurorabot-dev/platform/mcpkit/policy/review"
 	"github.com/aurorabot-dev/platform/mcpkit/redact"
 	"github.com/aurorabot-dev/platform/mcpkit/signal"
@@ -170,65 +171,92 @@ const PromptNotFound = "prompt_not_found"
 
 // read makes user-level text of the result.
 func (p *Prompt) read() error {
-	var result struct {
-		Description string `json:"description"`
-		Messages    []struct {
-			Role    string          `json:"role"`
-			Content json.RawMessage `json:"content"`
-		} `json:"messages"`
-	}
-	if err := json.Unmarshal(p.Raw, &result); err != nil {
+	var messages []promptMessage
+	if err := jsoncheck.Fields(p.Raw, map[string]any{"description": &p.Description, "messages": &messages}); err != nil {
 		return fault.New(fault.InvalidResult, "the expansion of prompt %s cannot be read: %v", p.Prompt, err)
 	}
-	p.Description, _ = redact.Strip(result.Description)
+	p.Description = p.visible(p.Description)
 	p.Messages = []PromptMessage{}
-	for i, m := range result.Messages {
-		text := promptText(m.Content)
-		for _, f := range review.Flags(text) {
-			if !slices.Contains(p.Flags, f) {
-				p.Flags = append(p.Flags, f)
-			}
-		}
-		text, _ = redact.Strip(text)
-		switch m.Role {
+	for i, m := range messages {
+		text, beside := promptText(m.content)
+		p.flag(beside)
+		text = p.visible(text)
+		switch m.role {
 		case "user":
 		case "assistant":
 			text = fmt.Sprintf("[mcp:%s:%s, as if the assistant had said]\n%s", p.Server, p.Prompt, text)
 		default:
-			return fault.New(fault.InvalidResult, "message %d of prompt %s has the role %q; a prompt speaks as user or assistant", i+1, p.Prompt, redact.Show(m.Role))
+			return fault.New(fault.InvalidResult, "message %d of prompt %s has the role %q; a prompt speaks as user or assistant", i+1, p.Prompt, redact.Show(m.role))
 		}
-		p.Messages = append(p.Messages, PromptMessage{"user", text, PromptSource{p.Server, p.Prompt, m.Role}})
+		p.Messages = append(p.Messages, PromptMessage{"user", text, PromptSource{p.Server, p.Prompt, m.role}})
 	}
 	return nil
 }
 
+// visible is a text of the prompt without hidden characters, once it was flagged.
+func (p *Prompt) visible(text string) string {
+	p.flag(text)
+	text, _ = redact.Strip(text)
+	return text
+}
+
+// flag keeps what is dangerous in a text.
+func (p *Prompt) flag(text string) {
+	for _, f := range review.Flags(text) {
+		if !slices.Contains(p.Flags, f) {
+			p.Flags = append(p.Flags, f)
+		}
+	}
+}
+
+// promptMessage is a message as its server wrote it, read by exact names, as those
+// do who get the whole.
+type promptMessage struct {
+	role    string
+	content json.RawMessage
+}
+
+func (m *promptMessage) UnmarshalJSON(raw []byte) error {
+	return jsoncheck.Fields(raw, map[string]any{"role": &m.role, "content": &m.content})
+}
+
 // promptText is the text of a message's content, one part or several; other
-// parts are named.
-func promptText(raw json.RawMessage) string {
+// parts are named. Beside it are words about those parts.
+func promptText(raw json.RawMessage) (_, beside string) {
 	if firstByte(raw) == '[' {
-		var parts []string
+		var parts, words []string
 		elements(raw, func(part []byte) bool {
-			parts = append(parts, promptText(part))
+			text, beside := promptText(part)
+			parts, words = append(parts, text), append(words, beside)
 			return true
 		})
-		return strings.Join(parts, "\n")
+		return strings.Join(parts, "\n"), strings.Join(words, "\n")
 	}
-	var c struct {
-		Type, Text, URI, Name, MIMEType string
-		Resource                        struct{ URI, Text, MIMEType string }
+	words := map[string]string{}
+	take := func(name, value []byte) { words[string(name)] = string(unquote(nil, value, len(value))) }
+	var resource []byte
+	members(raw, func(name, value []byte) {
+		if take(name, value); string(name) == "resource" {
+			resource = value
+		}
+	})
+	typ := words["type"]
+	if typ == "text" {
+		return words["text"], ""
 	}
-	if json.Unmarshal(raw, &c) != nil {
-		return ""
+	if typ == "resource" { // its text and address are its own
+		delete(words, "text")
+		members(resource, take)
 	}
+	text, uri, mime := words["text"], words["uri"], words["mimeType"]
+	beside = strings.Join([]string{words["name"], words["title"], words["description"], mime}, "\n")
 	switch {
-	case c.Type == "text":
-		return c.Text
-	case c.Type == "resource" && c.Resource.Text != "":
-		return fmt.Sprintf("[resource %s]\n%s", c.Resource.URI, c.Resource.Text)
-	case c.Type == "resource":
-		return fmt.Sprintf("[resource %s %s]", c.Resource.URI, c.Resource.MIMEType)
-	case c.URI != "":
-		return fmt.Sprintf("[%s %s]", c.Type, c.URI)
+	case typ == "resource" && text != "":
+		return fmt.Sprintf("[resource %s]\n%s", uri, text), beside
+	case typ == "resource":
+		return fmt.Sprintf("[resource %s %s]", uri, mime), beside
+	case uri != "":
+		return fmt.Sprintf("[%s %s]", typ, uri), beside
 	}
-	return fmt.Sprintf("[%s %s]", c.Type, c.MIMEType)
+	return fmt.Sprintf("[%s %s]", typ, mime), beside
 }
