@@ -95,7 +95,7 @@ func (l *lane) add(s *signal.Signal) bool {
 	if l.taken != nil {
 		waits += len(l.taken.list) - l.next
 	}
-	full := waits >= l.o.LaneSize
+	full := waits >= l.o.LaneSize // never of an empty queue: of what was taken, something is being published
 	if !full {
 		l.queue.list = append(l.queue.list, *s)
 		l.waiting.Add(1)

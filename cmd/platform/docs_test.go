@@ -191,6 +191,32 @@ func TestTheExampleManifestsAreRight(t *testing.T) {
 	}
 }
 
+// moduleOf writes a module of its own, which takes this one from its folder, and
+// builds it.
+func moduleOf(t *testing.T, name, binary string, files map[string]string) (dir string) {
+	t.Helper()
+	root, err := filepath.Abs(repository)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sums, err := os.ReadFile(filepath.Join(root, "go.sum"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir = t.TempDir()
+	files["go.sum"] = string(sums)
+	for file, text := range files {
+		if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	own := strings.TrimSuffix(module, "/")
+	goIn(t, dir, "mod", "init", name)
+	goIn(t, dir, "mod", "edit", "-replace", own+"="+root, "-require", own+"@v0.0.0")
+	goIn(t, dir, "build", "-mod=mod", "-o", binary, ".")
+	return dir
+}
+
 // goIn runs the go command in a module of its own.
 func goIn(t *testing.T, dir string, args ...string) {
 	t.Helper()
@@ -205,30 +231,13 @@ func goIn(t *testing.T, dir string, args ...string) {
 // TestTheAppOfTheReadmeWorks builds the README's app in a module of its own, as
 // its reader would, runs its tests from the docs, and starts it once.
 func TestTheAppOfTheReadmeWorks(t *testing.T) {
-	root, err := filepath.Abs(repository)
-	if err != nil {
-		t.Fatal(err)
-	}
 	all := pages(t)
-	dir := t.TempDir()
-	sums, err := os.ReadFile(filepath.Join(root, "go.sum"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, text := range map[string]string{
+	dir := moduleOf(t, "dice", "aurora-dice", map[string]string{
 		"manifest.yaml": block(t, all["README.md"], "`manifest.yaml`:"),
 		"service.go":    block(t, all["README.md"], "`service.go`,"),
 		"main.go":       block(t, all["README.md"], "`main.go`,"),
 		"main_test.go":  block(t, all["docs/write-an-app.md"], "`main_test.go`"),
-		"go.sum":        string(sums),
-	} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	goIn(t, dir, "mod", "init", "dice")
-	goIn(t, dir, "mod", "edit", "-replace", strings.TrimSuffix(module, "/")+"="+root, "-require", strings.TrimSuffix(module, "/")+"@v0.0.0")
-	goIn(t, dir, "build", "-mod=mod", "-o", "aurora-dice", ".")
+	})
 	goIn(t, dir, "test", "-mod=mod", ".")
 	var out, errOut bytes.Buffer
 	args := []string{"check", "--manifests", dir, "--live", "--data", filepath.Join(dir, "data")}
@@ -243,26 +252,7 @@ func TestTheAppOfTheReadmeWorks(t *testing.T) {
 // TestTheProgramThatEmbedsTheGateWorks builds the program of docs/embed.md in a
 // module of its own and lets it call a server.
 func TestTheProgramThatEmbedsTheGateWorks(t *testing.T) {
-	root, err := filepath.Abs(repository)
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	sums, err := os.ReadFile(filepath.Join(root, "go.sum"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, text := range map[string]string{
-		"main.go": block(t, pages(t)["docs/embed.md"], "`main.go`:"),
-		"go.sum":  string(sums),
-	} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	goIn(t, dir, "mod", "init", "mybot")
-	goIn(t, dir, "mod", "edit", "-replace", strings.TrimSuffix(module, "/")+"="+root, "-require", strings.TrimSuffix(module, "/")+"@v0.0.0")
-	goIn(t, dir, "build", "-mod=mod", "-o", "mybot", ".")
+	dir := moduleOf(t, "mybot", "mybot", map[string]string{"main.go": block(t, pages(t)["docs/embed.md"], "`main.go`:")})
 	argv, env := fakeserver.Command("echo")
 	cmd := exec.CommandContext(t.Context(), filepath.Join(dir, "mybot"), append([]string{"mine.echo", `{"message":"through the gate"}`}, argv...)...)
 	cmd.Dir, cmd.Env = dir, slices.Concat(os.Environ(), env)
