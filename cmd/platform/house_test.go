@@ -18,6 +18,7 @@ const module = "github.com/aurorabot-dev/platform/"
 // floors are the rooms of the house from the ground up. A package may import
 // only what stands on a lower floor, or a package inside its own room.
 var floors = [][]string{
+	{"internal/jsontext"},
 	{"amp", "mcpkit/durable", "mcpkit/smallfile", "mcpkit/fault", "mcpkit/jsoncheck", "mcpkit/internal/jsonline"},
 	{"mcpkit/signal", "mcpkit/catalog", "mcpkit/manifest", "mcpkit/redact", "mcpkit/artifact", "mcpkit/fakeserver", "bridge/bus", "bridge/internal/slots"},
 	{"mcpkit/serverkit", "mcpkit/client", "mcpkit/policy", "mcpkit/appkit", "mcpkit/auth", "bridge/journal", "bridge/bustest"},
@@ -48,9 +49,9 @@ func forbidden(from, to string) bool {
 	top := func(p string) string { head, _, _ := strings.Cut(p, "/"); return head }
 	switch top(from) {
 	case "mcpkit":
-		return top(to) != "mcpkit"
+		return top(to) != "mcpkit" && top(to) != "internal"
 	case "amp":
-		return top(to) != "amp"
+		return top(to) != "amp" && top(to) != "internal"
 	case "apps":
 		return to != "mcpkit/fault" && !strings.HasPrefix(to, "mcpkit/appkit") && !strings.HasPrefix(to, "apps")
 	}
