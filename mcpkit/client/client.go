@@ -1,8 +1,8 @@
-// Package client holds the sessions to MCP servers (the MCPClientManager of the
-// source documents): it negotiates, keeps the catalogue of tools up to date,
-// carries calls, and taps what servers say of their own accord. It survives
-// servers that talk nonsense. It neither starts nor ends processes and knows no
-// policy.
+// Package client keeps one session to each running MCP server (the
+// MCPClientManager of the source documents) and their tools as one catalogue: it
+// opens sessions, reads the servers' lists and reads them again when they change,
+// and passes calls to the session of their server. It neither starts nor ends
+// processes and knows no policy.
 //
 //	m, err := client.New(client.Options{Sink: sink, Logger: log})
 //	s, err := m.Connect(ctx, client.Conn{Server: "im.polaris.weather", Stdin: in, Stdout: out})
@@ -13,11 +13,12 @@
 //
 // # Layers
 //
-// A [Wire] carries whole messages; the one for pipes is built in, package httpwire
-// has the one for HTTP. A [Session] speaks the protocol over a wire. The go-sdk negotiates and answers what the
-// server may ask of the client; everything else (lists, calls, resources,
-// prompts, liveness) goes past its decoding, so that results reach the caller
-// byte for byte and cheaply. A [Manager] knows the sessions by server.
+// A [Wire] carries whole messages: package pipe over the pipes of a process,
+// package httpwire over HTTP. Package session/rpc matches requests and answers over
+// a wire, package session speaks the protocol with one server, and a [Manager]
+// knows the sessions by server. The go-sdk negotiates; everything else (lists,
+// calls, resources, prompts, liveness) goes past its decoding, so that results
+// reach the caller byte for byte and cheaply.
 //
 // # Order
 //
@@ -42,35 +43,47 @@
 package client
 
 import (
-	"cmp"
-	"errors"
-	"fmt"
-	"io"
 	"log/slog"
 	"time"
 
-	"github.com/modelcontextprotocol/go-sdk/mcp"
-
-	"github.com/aurorabot-dev/platform/mcpkit/client/internal/pipe"
+	"github.com/aurorabot-dev/platform/mcpkit/client/session"
+	"github.com/aurorabot-dev/platform/mcpkit/client/session/rpc"
 	"github.com/aurorabot-dev/platform/mcpkit/signal"
 )
 
-var (
-	// ErrProbeKilled says that the server ended when it was asked for the newest
-	// protocol. The next Connect of that server begins with initialize: start it
-	// again at once.
-	ErrProbeKilled = errors.New("the server ended on the protocol probe")
-	// ErrHung says that the server gave no sign of life, or took nothing from its
-	// stdin, for too long.
-	ErrHung = pipe.ErrHung
+// Names of package session that whoever uses a Manager needs.
+type (
+	Session      = session.Session
+	Conn         = session.Conn
+	ServerConfig = session.Config
+	Info         = session.Info
+	Capabilities = session.Capabilities
+	CallRequest  = session.CallRequest
+	Result       = session.Result
+	With         = session.With
+	Relay        = session.Relay
+	Asker        = session.Asker
+	Eras         = session.Eras
+	Wire         = rpc.Wire
+	Line         = rpc.Line
 )
 
-// ProtocolVersions are the versions that sessions can speak, oldest first.
-var ProtocolVersions = []string{"2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", stateless}
+// Requests of a server that a session can answer, if it offers to.
+const (
+	MethodRoots    = session.MethodRoots
+	MethodSampling = session.MethodSampling
+	MethodElicit   = session.MethodElicit
+	EraInitialize  = session.EraInitialize
+)
 
-// stateless is the version from which on there is no initialize: requests carry
-// who asks, and servers tell what they can do in server/discover.
-const stateless = "2026-07-28"
+var (
+	ErrProbeKilled   = session.ErrProbeKilled
+	ErrHung          = session.ErrHung
+	ProtocolVersions = session.ProtocolVersions
+	LogLevels        = session.LogLevels
+	NewEras          = session.NewEras
+	OpenEras         = session.OpenEras
+)
 
 // Options configure a Manager. The zero value of each is a default.
 type Options struct {
@@ -82,99 +95,4 @@ type Options struct {
 	ProbeTimeout  time.Duration // for an answer to server/discover; 1.5 s, over a Conn.Wire four times that
 	QueueSignals  int           // signals waiting per session; 256
 	QueueBytes    int           // bytes of notifications waiting per session; 8 MiB, or one
-}
-
-// ServerConfig is what may differ between servers. The zero value of each field
-// is a default.
-type ServerConfig struct {
-	CallTimeout time.Duration // for a request, counted anew with each progress; 60 s
-	MaxCallTime time.Duration // for a request in all, however much it progresses; 10 min
-	MaxInFlight int           // tool calls at once, others wait; 256
-	MaxLine     int           // bytes of one message from the server; 16 MiB
-
-	PingInterval time.Duration // silence after which a sign of life is asked for; 30 s
-	PingTimeout  time.Duration // for that sign; 10 s
-	WriteTimeout time.Duration // for the server to take anything from its stdin; 30 s
-
-	MaxTools     int           // of a server's list; 5000
-	MaxPages     int           // of one list; 100
-	ListTimeout  time.Duration // for all pages of one list; 30 s
-	Debounce     time.Duration // of list_changed: quiet time before a list is read again, five times that at most; 200 ms
-	PollInterval time.Duration // between readings of lists nobody said have changed, 10 % more or less; 5 min, negative: never
-
-	// What the server may ask of the client in the middle of a call; see
-	// CallRequest.Ask. What is not offered here is refused with -32601 and reported
-	// as a signal.Problem.
-	Roots    []*mcp.Root // listed for the server; none: not offered
-	Sampling bool        // answers of a model
-	Elicit   bool        // answers of a person, to forms and URLs
-	Relay    Relay       // what it may ask of clients further away
-}
-
-func (c ServerConfig) withDefaults() (ServerConfig, error) {
-	for _, d := range []struct {
-		name  string
-		value *time.Duration
-		def   time.Duration
-	}{
-		{"CallTimeout", &c.CallTimeout, time.Minute},
-		{"MaxCallTime", &c.MaxCallTime, 10 * time.Minute},
-		{"PingInterval", &c.PingInterval, 30 * time.Second},
-		{"PingTimeout", &c.PingTimeout, 10 * time.Second},
-		{"WriteTimeout", &c.WriteTimeout, 30 * time.Second},
-		{"ListTimeout", &c.ListTimeout, 30 * time.Second},
-		{"Debounce", &c.Debounce, 200 * time.Millisecond},
-	} {
-		if *d.value < 0 {
-			return c, fmt.Errorf("%s is negative: %v", d.name, *d.value)
-		}
-		*d.value = cmp.Or(*d.value, d.def)
-	}
-	for _, d := range []struct {
-		name  string
-		value *int
-		def   int
-	}{
-		{"MaxInFlight", &c.MaxInFlight, 256},
-		{"MaxLine", &c.MaxLine, 16 << 20},
-		{"MaxTools", &c.MaxTools, 5000},
-		{"MaxPages", &c.MaxPages, 100},
-	} {
-		if *d.value < 0 {
-			return c, fmt.Errorf("%s is negative: %d", d.name, *d.value)
-		}
-		*d.value = cmp.Or(*d.value, d.def)
-	}
-	c.MaxCallTime = max(c.MaxCallTime, c.CallTimeout)
-	c.PollInterval = cmp.Or(c.PollInterval, 5*time.Minute)
-	return c, nil
-}
-
-// Conn is a way to one running server and what is known of it.
-type Conn struct {
-	Server   string // identity, in the names of tools and in signals
-	Alias    string // short form for exported names; may be empty
-	Instance string // which process of that server; may be empty
-	Crashes  int    // crashes in a row before this start
-	// Hold keeps signals from the sink until Session.Release, so that somebody
-	// else can say first that the server is up.
-	Hold bool
-
-	// The pipes. The session closes both; closing them elsewhere too does no
-	// harm, and ends the session. Deadlines are used where they are supported.
-	Stdin  io.WriteCloser
-	Stdout io.ReadCloser
-	// Wire stands in for the pipes, for servers that are reached otherwise.
-	Wire Wire
-
-	Config ServerConfig
-}
-
-func (c Conn) close() {
-	if c.Wire != nil {
-		c.Wire.Close()
-		return
-	}
-	c.Stdin.Close()
-	c.Stdout.Close()
 }

@@ -13,10 +13,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/modelcontextprotocol/go-sdk/mcp"
-
 	"github.com/aurorabot-dev/platform/mcpkit/catalog"
-	"github.com/aurorabot-dev/platform/mcpkit/fault"
+	"github.com/aurorabot-dev/platform/mcpkit/client/session"
 	"github.com/aurorabot-dev/platform/mcpkit/internal/jsonline"
 	"github.com/aurorabot-dev/platform/mcpkit/signal"
 )
@@ -64,10 +62,10 @@ type lists struct {
 }
 
 // keep takes up the lists that the server offers, and only those.
-func (l *lists) keep(c *mcp.ServerCapabilities) {
+func (l *lists) keep(c session.Capabilities) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.kept = [...]bool{tools: c.Tools != nil, resources: c.Resources != nil, prompts: c.Prompts != nil}
+	l.kept = [...]bool{tools: c.Tools, resources: c.Resources, prompts: c.Prompts}
 }
 
 // changed marks the list that the notification method tells of. It reports
@@ -130,11 +128,11 @@ func (l *lists) offers(i int) bool {
 
 // readTools reads the list of tools and takes it over. A list that cannot be
 // read leaves the one before in place: the error is in the session's Info.
-func (s *Session) readTools(ctx context.Context) {
+func (s *server) readTools(ctx context.Context) {
 	if !s.lists.offers(tools) {
 		return
 	}
-	raws, fresh, err := s.walk(ctx, allLists[tools].method, allLists[tools].name)
+	raws, unfit, fresh, err := s.session.ListTools(ctx)
 	s.lists.mu.Lock()
 	s.lists.fresh = fresh
 	if err != nil {
@@ -148,10 +146,6 @@ func (s *Session) readTools(ctx context.Context) {
 	list := make([]*catalog.Tool, 0, len(raws))
 	sums := make(map[string]digest, len(raws))
 	var out []string
-	var unfit []string // by index, why the wire cannot carry calls of the tool
-	if w, ok := s.wire.(toolWire); ok {
-		unfit = w.Tools(raws)
-	}
 	for i, raw := range raws {
 		t, reason := decodeTool(raw)
 		if unfit != nil && unfit[i] != "" {
@@ -169,7 +163,7 @@ func (s *Session) readTools(ctx context.Context) {
 			}
 			continue
 		}
-		t.Source.Kind, t.Source.Server, t.Alias = "mcp", s.server, s.alias
+		t.Source.Kind, t.Source.Server, t.Alias = "mcp", s.session.Server(), s.session.Alias()
 		t.Name = t.ID().Canonical()
 		list = append(list, t)
 		sums[t.Source.OriginalName] = sha256.Sum256(raw)
@@ -180,7 +174,7 @@ func (s *Session) readTools(ctx context.Context) {
 	s.lists.mu.Unlock()
 	if news { // each is said once, not with every reading
 		for _, line := range out {
-			s.announce(problemTool, line, nil, s.count(problemTool))
+			s.session.Announce(session.ProblemTool, line)
 		}
 	}
 	s.compare(tools, sums, list)
@@ -228,69 +222,18 @@ func decodeTool(raw json.RawMessage) (t *catalog.Tool, reason string) {
 	return t, ""
 }
 
-// walk reads all pages of a list, within limits. When one is reached, time is
-// up, or a later page fails, it reports that and keeps what it has.
-// The list is fresh for as long as its most short-lived page.
-func (s *Session) walk(ctx context.Context, method, member string) (items []json.RawMessage, fresh time.Duration, _ error) {
-	ctx, cancel := context.WithTimeout(ctx, s.cfg.ListTimeout)
-	defer cancel()
-	guard := func(format string, args ...any) {
-		s.report(problemList, method+": "+fmt.Sprintf(format, args...), nil)
-	}
-	cursors := map[string]bool{}
-	size := 0
-	m := message{method: method}
-	for page := 1; ; page++ {
-		res, err := s.request(ctx, m)
-		switch {
-		case err != nil && page > 1 && (err.Code == fault.Protocol || err.Code == fault.Timeout):
-			guard("no more after %d pages: %v", page-1, err)
-			return items, 0, nil
-		case err != nil:
-			return nil, 0, err
-		}
-		if f := s.fresh(res); page == 1 || f < fresh {
-			fresh = f
-		}
-		if !jsonline.Elements(jsonline.Get(res, member), func(v []byte) { items = append(items, v) }) {
-			return nil, 0, fault.New(fault.Protocol, "the result of %s has no array %q", method, member)
-		}
-		size += len(res)
-		next := jsonline.Get(res, "nextCursor")
-		switch {
-		case len(items) > s.cfg.MaxTools:
-			guard("more than %d items", s.cfg.MaxTools)
-			return items[:s.cfg.MaxTools], fresh, nil
-		case len(next) == 0, string(next) == "null", string(next) == `""`:
-			return items, fresh, nil
-		case cursors[string(next)]:
-			guard("a cursor came again after %d pages", page)
-			return items, fresh, nil
-		case page == s.cfg.MaxPages:
-			guard("more than %d pages", page)
-			return items, fresh, nil
-		case size > s.cfg.MaxLine:
-			guard("more than %d bytes", s.cfg.MaxLine)
-			return items, fresh, nil
-		}
-		cursors[string(next)] = true
-		m.params = append([]byte(`"cursor":`), oneLine(next)...)
-	}
-}
-
 // refresh reads a list again and tells of a change.
-func (s *Session) refresh(ctx context.Context, i int) {
+func (s *server) refresh(ctx context.Context, i int) {
 	if i == tools {
 		s.readTools(ctx)
 		return
 	}
-	l, gen := allLists[i], s.cache.now()
-	raws, fresh, err := s.walk(ctx, l.method, l.name)
+	l := allLists[i]
+	raws, err := s.session.Relist(ctx, l.method, l.name)
 	if err != nil {
 		s.log.Debug("a list of the server cannot be read", "list", l.name, "error", err)
 		return
 	}
-	s.cache.put(gen, l.method, raws, fresh)
 	sums := make(map[string]digest, len(raws))
 	for _, raw := range raws {
 		var key string
@@ -304,7 +247,7 @@ func (s *Session) refresh(ctx context.Context, i int) {
 // compare takes over the digests of a list, and the tools if it is theirs. Where they differ from those before,
 // the catalogue is published and the change announced; the first reading is no
 // change, as lifecycle.started tells of it.
-func (s *Session) compare(i int, sums map[string]digest, list []*catalog.Tool) {
+func (s *server) compare(i int, sums map[string]digest, list []*catalog.Tool) {
 	s.lists.mu.Lock()
 	if i == tools {
 		s.lists.tools, s.lists.err = list, nil
@@ -325,10 +268,10 @@ func (s *Session) compare(i int, sums map[string]digest, list []*catalog.Tool) {
 	c.List = allLists[i].name
 	s.log.Info("a list of the server changed", "list", c.List,
 		"added", len(c.Added), "removed", len(c.Removed), "changed", len(c.Changed))
-	s.emit(signal.Signal{
+	s.session.Emit(signal.Signal{
 		Kind: signal.CapabilityChanged, Data: &c,
 		Summary: fmt.Sprintf("server %s: %d %s, %d added, %d removed, %d changed",
-			s.server, c.Count, c.List, len(c.Added), len(c.Removed), len(c.Changed)),
+			s.session.Server(), c.Count, c.List, len(c.Added), len(c.Removed), len(c.Changed)),
 	})
 }
 

@@ -15,25 +15,25 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/modelcontextprotocol/go-sdk/mcp"
-
 	"github.com/aurorabot-dev/platform/mcpkit/catalog"
+	"github.com/aurorabot-dev/platform/mcpkit/client/session"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
 	"github.com/aurorabot-dev/platform/mcpkit/signal"
 )
 
+const giveUpTime = 2 * time.Second // for sessions to end that Close has given up
+
 // Manager knows the sessions by server and their tools as one catalogue (the
 // MCPClientManager of the source documents). It is safe for concurrent use.
 type Manager struct {
-	opts Options
+	opts session.Options
 	log  *slog.Logger
 	ctx  context.Context // of signals on their way to the sink; ends with Close
 	stop context.CancelFunc
 
 	mu       sync.Mutex
-	ready    map[string]*Session // one per server
-	all      map[*Session]bool   // those too that are opening or ending
-	suspects map[string]bool     // servers that died with the probe unanswered
+	ready    map[string]*server // one per server
+	all      map[*server]bool   // those too that are opening or ending
 	closed   bool
 	subs     map[chan struct{}]bool
 	sessions sync.WaitGroup
@@ -75,9 +75,14 @@ func New(opts Options) (*Manager, error) {
 	opts.QueueSignals = cmp.Or(opts.QueueSignals, 256)
 	opts.QueueBytes = cmp.Or(opts.QueueBytes, 8<<20)
 	m := &Manager{
-		opts: opts, log: opts.Logger,
-		ready: map[string]*Session{}, all: map[*Session]bool{},
-		suspects: map[string]bool{}, subs: map[chan struct{}]bool{},
+		opts: session.Options{
+			Sink: opts.Sink, Logger: opts.Logger, Probes: session.NewProbes(opts.Eras, opts.Logger),
+			Name: opts.Name, Version: opts.Version, ProbeTimeout: opts.ProbeTimeout,
+			QueueSignals: opts.QueueSignals, QueueBytes: opts.QueueBytes,
+		},
+		log:   opts.Logger,
+		ready: map[string]*server{}, all: map[*server]bool{},
+		subs: map[chan struct{}]bool{},
 	}
 	m.ctx, m.stop = context.WithCancel(context.Background()) // ends in Close
 	m.snapshot.Store(snapshotOf(nil))
@@ -92,23 +97,32 @@ func (m *Manager) Connect(ctx context.Context, c Conn) (*Session, error) {
 	if c.Server == "" || c.Wire == nil && (c.Stdin == nil || c.Stdout == nil) {
 		return nil, errors.New("a connection needs a server's name and a way to it")
 	}
-	s, err := m.connect(ctx, c)
-	if err != nil {
-		c.close()
+	s := &server{m: m, log: m.log.With("server", c.Server)}
+	s.lists.wake = make(chan struct{}, 1)
+	var err error
+	if s.session, err = session.New(m.ctx, c, m.opts, s); err != nil {
+		c.Close()
+		return nil, err
+	}
+	if err := m.enter(s); err != nil {
+		s.session.Abort()
+		return nil, err
+	}
+	if err := s.session.Open(ctx); err != nil {
 		return nil, err
 	}
 	if err := m.register(s); err != nil {
-		s.Close(nil)
-		s.wire.Close()
+		s.session.Close(nil)
+		s.session.Abort()
 		return nil, fmt.Errorf("connecting to server %s: %w", c.Server, err)
 	}
 	m.publish()
-	s.log.Info("session open", "protocol", s.version, "tools", len(s.lists.state().tools))
-	return s, nil
+	s.log.Info("session open", "protocol", s.session.Info().ProtocolVersion, "tools", len(s.lists.state().tools))
+	return s.session, nil
 }
 
 // enter counts a session in, unless the manager is closed.
-func (m *Manager) enter(s *Session) error {
+func (m *Manager) enter(s *server) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.closed {
@@ -120,38 +134,37 @@ func (m *Manager) enter(s *Session) error {
 }
 
 // leave is the end of what enter began.
-func (m *Manager) leave(s *Session) {
+func (m *Manager) leave(s *server) {
 	m.mu.Lock()
 	delete(m.all, s)
 	m.mu.Unlock()
 	m.sessions.Done()
 }
 
-func (m *Manager) register(s *Session) error {
+func (m *Manager) register(s *server) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	select {
-	case <-s.ended:
-		return s.err
-	default:
-	}
-	switch {
-	case m.closed || s.closing.Load():
+	name := s.session.Server()
+	switch err := s.session.Usable(); {
+	case err != nil:
+		return err
+	case m.closed:
 		return errors.New("the client was closed meanwhile")
-	case m.ready[s.server] != nil:
+	case m.ready[name] != nil:
 		return errors.New("it has a session already")
 	}
-	m.ready[s.server] = s
+	m.ready[name] = s
 	s.ready.Store(true)
 	return nil
 }
 
 // remove takes a session's tools out of the catalogue.
-func (m *Manager) remove(s *Session) {
+func (m *Manager) remove(s *server) {
 	m.mu.Lock()
-	mine := m.ready[s.server] == s
+	name := s.session.Server()
+	mine := m.ready[name] == s
 	if mine {
-		delete(m.ready, s.server)
+		delete(m.ready, name)
 	}
 	m.mu.Unlock()
 	if mine {
@@ -232,15 +245,14 @@ func (m *Manager) Subscribe() (<-chan struct{}, func()) {
 	}
 }
 
-func (m *Manager) self() *mcp.Implementation {
-	return &mcp.Implementation{Name: m.opts.Name, Version: m.opts.Version}
-}
-
 // Session is the ready session of a server, or nil.
 func (m *Manager) Session(server string) *Session {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.ready[server]
+	if s := m.ready[server]; s != nil {
+		return s.session
+	}
+	return nil
 }
 
 // Infos are the states of all ready sessions, by server.
@@ -248,7 +260,7 @@ func (m *Manager) Infos() []Info {
 	m.mu.Lock()
 	sessions := make([]*Session, 0, len(m.ready))
 	for _, s := range m.ready {
-		sessions = append(sessions, s)
+		sessions = append(sessions, s.session)
 	}
 	m.mu.Unlock()
 	infos := make([]Info, len(sessions))
@@ -265,11 +277,11 @@ func (m *Manager) Ready(server string) (*Session, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if s := m.ready[server]; s != nil {
-		return s, nil
+		return s.session, nil
 	}
 	for _, s := range m.ready {
-		if s.alias == server && server != "" {
-			return s, nil
+		if s.session.Alias() == server && server != "" {
+			return s.session, nil
 		}
 	}
 	return nil, fault.New(fault.ServerNotReady, "server %s is not ready", server).Retry()
@@ -292,7 +304,7 @@ func (m *Manager) Close(ctx context.Context) error {
 	m.closed = true
 	open := make([]*Session, 0, len(m.all))
 	for s := range m.all {
-		open = append(open, s)
+		open = append(open, s.session)
 	}
 	m.mu.Unlock()
 	var closing sync.WaitGroup
@@ -313,49 +325,13 @@ func (m *Manager) Close(ctx context.Context) error {
 	}
 	m.stop()
 	for _, s := range open {
-		closing.Go(func() {
-			s.signals.hurry()
-			s.wire.Close()
-		})
+		closing.Go(s.Abort)
 	}
 	closing.Wait()
 	select {
 	case <-gone:
 		return nil
-	case <-time.After(drainTime):
+	case <-time.After(giveUpTime):
 		return fmt.Errorf("closing the client: %w", ctx.Err())
 	}
-}
-
-func (m *Manager) era(server string) string {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.suspects[server] {
-		return EraInitialize
-	}
-	return m.opts.Eras.Get(server)
-}
-
-func (m *Manager) setEra(server, era string) {
-	m.mu.Lock()
-	delete(m.suspects, server)
-	m.mu.Unlock()
-	if err := m.opts.Eras.Set(server, era); err != nil {
-		m.log.Warn("the protocol era of a server is not remembered", "server", server, "error", err)
-	}
-}
-
-// suspectProbe notes that a server ended with the probe unanswered. Only once
-// it has taken initialize is that remembered for good: it may have ended for
-// another reason.
-func (m *Manager) suspectProbe(server string) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.suspects[server] = true
-}
-
-func (m *Manager) suspected(server string) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.suspects[server]
 }

@@ -2,22 +2,14 @@ package client
 
 import (
 	"context"
-	"encoding/json"
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
-	"github.com/aurorabot-dev/platform/mcpkit/internal/jsonline"
-	"github.com/aurorabot-dev/platform/mcpkit/signal"
 )
 
-const (
-	methodUpdated   = "notifications/resources/updated"
-	unsubscribeTime = 5 * time.Second // for an answer that nobody waits for long
-	maxWatched      = 1000            // resources of one server
-)
+const maxWatched = 1000 // resources of one server
 
 // Watch tells of changes of one resource until Close. It outlives the session:
 // the next one of that server subscribes again and, as nobody knows what was
@@ -51,13 +43,13 @@ func (m *Manager) Watch(ctx context.Context, server, uri string, deliver bool) (
 	if !s.Capabilities().Subscribe {
 		return nil, fault.New(fault.Protocol, "server %s offers no subscriptions to resources", server)
 	}
-	w := &Watch{m, s.server, uri, deliver, make(chan struct{}, 1)}
+	w := &Watch{m, s.Server(), uri, deliver, make(chan struct{}, 1)}
 	first, ok := m.watches.add(w)
 	if !ok {
 		return nil, fault.New(fault.Busy, "%d resources of server %s are watched already", maxWatched, server)
 	}
-	if first || s.version >= stateless {
-		if err := s.subscribe(ctx, uri); err != nil {
+	if first || s.Stateless() {
+		if err := s.Subscribe(ctx, uri); err != nil {
 			w.Close()
 			return nil, err
 		}
@@ -71,7 +63,7 @@ func (w *Watch) Close() {
 		return
 	}
 	if s := w.m.Session(w.server); s != nil {
-		s.unsubscribe(w.uri)
+		s.Unsubscribe(w.uri)
 	}
 }
 
@@ -143,63 +135,4 @@ func (t *watches) wake(server, uri string) (watched, deliver bool) {
 		}
 	}
 	return watched, deliver
-}
-
-// subscribe has the server tell of a resource's changes.
-func (s *Session) subscribe(ctx context.Context, uri string) error {
-	if s.version >= stateless {
-		return s.stream.subscribe(ctx, s, uri)
-	}
-	_, err := s.get(ctx, "resources/subscribe", `"uri":`+quote(uri), With{})
-	return err
-}
-
-func (s *Session) unsubscribe(uri string) {
-	if s.version >= stateless {
-		s.stream.poke()
-		return
-	}
-	ctx, cancel := context.WithTimeout(s.m.ctx, unsubscribeTime)
-	defer cancel()
-	if _, err := s.get(ctx, "resources/unsubscribe", `"uri":`+quote(uri), With{}); err != nil {
-		s.log.Debug("a subscription could not be ended", "uri", uri, "error", err)
-	}
-}
-
-// resubscribe takes up the watches that an earlier session of the server had.
-func (s *Session) resubscribe(ctx context.Context) {
-	for _, uri := range s.m.watches.uris(s.server) {
-		if s.version < stateless {
-			if err := s.subscribe(ctx, uri); err != nil {
-				s.log.Warn("a watched resource cannot be subscribed to any more", "uri", uri, "error", err)
-				continue
-			}
-		}
-		s.perhapsUpdated(uri)
-	}
-}
-
-// updated deals with the news that a resource changed. What nobody asked to hear
-// is recorded and goes no further.
-func (s *Session) updated(params []byte, owned bool) {
-	uri := jsonline.String(jsonline.Get(params, "uri"))
-	s.cache.drop(methodRead + uri)
-	watched, deliver := s.m.watches.wake(s.server, uri)
-	if !watched {
-		s.report(problemUninvited, "news of a resource that nobody subscribed to", []byte(uri))
-	}
-	if !s.updates.allow() {
-		s.report(problemUpdateFlood, "changes of resources beyond the rate were not recorded", nil)
-		return
-	}
-	if !owned {
-		params = append([]byte(nil), params...)
-	}
-	s.emit(signal.Signal{Kind: signal.Notification, Method: methodUpdated, Params: params, RecordOnly: !deliver})
-}
-
-// perhapsUpdated tells of a change that may have been missed.
-func (s *Session) perhapsUpdated(uri string) {
-	params, _ := json.Marshal(map[string]any{"uri": uri, "_meta": map[string]bool{"aurora/missed": true}}) // always marshals
-	s.updated(params, true)
 }

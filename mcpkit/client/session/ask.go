@@ -1,4 +1,4 @@
-package client
+package session
 
 import (
 	"bytes"
@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/aurorabot-dev/platform/mcpkit/client/session/rpc"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
 	"github.com/aurorabot-dev/platform/mcpkit/internal/jsonline"
 )
@@ -149,34 +150,28 @@ func (a *asking) quiet() time.Duration {
 // asked answers a request of the server. Nothing is left unanswered, and what
 // was not offered is refused (2025-11-25, basic/lifecycle: only negotiated
 // capabilities). It runs on the read loop and does not wait.
-func (s *Session) asked(method string, m jsonline.Message, in []byte) {
+func (s *Session) asked(method string, m jsonline.Message, in *inFlight) {
 	switch {
 	case method == "ping":
-		s.reply(m.ID, `"result":{}`)
+		s.conn.Reply(m.ID, `"result":{}`)
 	case method == MethodRoots && len(s.cfg.Roots) > 0:
-		s.reply(m.ID, `"result":`+string(s.RootsResult()))
+		s.conn.Reply(m.ID, `"result":`+string(s.RootsResult()))
 	case method == MethodSampling && s.cfg.Sampling, method == MethodElicit && s.cfg.Elicit:
 		s.ask(method, m, in)
 	default:
-		s.reply(m.ID, problemReply(-32601, "this client does not offer "+method))
-		s.report(problemUninvited, "a request that the client did not offer to answer", []byte(method))
+		s.conn.Reply(m.ID, problemReply(-32601, "this client does not offer "+method))
+		s.Report(problemUninvited, "a request that the client did not offer to answer", []byte(method))
 	}
 }
 
-// ask has the call that the request belongs to answer it. in is the request in
-// whose answer it came, or nil.
-func (s *Session) ask(method string, m jsonline.Message, in []byte) {
+// ask has the call that the request belongs to answer it. in is the call in whose
+// answer it came, or nil.
+func (s *Session) ask(method string, m jsonline.Message, in *inFlight) {
 	id := string(m.ID)
-	var call *inFlight
-	if n, ok := integer(in); ok {
-		if p := s.requests.get(n); p != nil {
-			call = p.call
-		}
-	}
-	q, err := s.asking.begin(s.m.ctx, id, call)
+	q, err := s.asking.begin(s.ctx, id, in)
 	if err != nil {
-		s.reply(m.ID, problemReply(-32000, err.Error()))
-		s.report(problemUninvited, err.Error(), []byte(method))
+		s.conn.Reply(m.ID, problemReply(-32000, err.Error()))
+		s.Report(problemUninvited, err.Error(), []byte(method))
 		return
 	}
 	params := bytes.Clone(m.Params)
@@ -191,15 +186,15 @@ func (s *Session) ask(method string, m jsonline.Message, in []byte) {
 		}
 		switch {
 		case err == nil && jsonline.IsObject(result):
-			s.reply([]byte(id), `"result":`+string(oneLine(result)))
+			s.conn.Reply([]byte(id), `"result":`+string(rpc.OneLine(result)))
 		case err == nil:
-			s.reply([]byte(id), problemReply(-32603, "the client has no valid answer"))
+			s.conn.Reply([]byte(id), problemReply(-32603, "the client has no valid answer"))
 		default:
 			f, code := fault.From(err), -32000
 			if f.Code == fault.InvalidArguments {
 				code = -32602
 			}
-			s.reply([]byte(id), problemReply(code, f.Message))
+			s.conn.Reply([]byte(id), problemReply(code, f.Message))
 		}
 	})
 }
@@ -214,7 +209,7 @@ func (s *Session) RootsResult() json.RawMessage {
 }
 
 // Relays says whether the server may make requests of a method of clients further
-// away, see [ServerConfig].Relay.
+// away, see [Config].Relay.
 func (s *Session) Relays(method string) bool {
 	switch method {
 	case MethodRoots:
@@ -242,5 +237,5 @@ func (s *Session) Offers(method string) bool {
 }
 
 func problemReply(code int, message string) string {
-	return fmt.Sprintf(`"error":{"code":%d,"message":%s}`, code, quote(message))
+	return fmt.Sprintf(`"error":{"code":%d,"message":%s}`, code, rpc.Quote(message))
 }

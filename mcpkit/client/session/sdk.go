@@ -1,4 +1,4 @@
-package client
+package session
 
 import (
 	"bytes"
@@ -13,6 +13,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/aurorabot-dev/platform/mcpkit/client/session/rpc"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
 	"github.com/aurorabot-dev/platform/mcpkit/internal/jsonline"
 )
@@ -118,7 +119,7 @@ func (l *link) answered(id int64, m jsonline.Message) bool {
 // failed answers a request of the SDK that failed on its way.
 func (l *link) failed(id int64, why *fault.Error) {
 	l.why.Store(why)
-	l.answered(id, jsonline.Message{Error: []byte(`{"code":-32000,"message":` + quote(why.Message) + `}`)})
+	l.answered(id, jsonline.Message{Error: []byte(`{"code":-32000,"message":` + rpc.Quote(why.Message) + `}`)})
 }
 
 func (l *link) pass(msg jsonrpc.Message) {

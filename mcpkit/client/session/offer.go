@@ -1,13 +1,16 @@
-package client
+package session
 
 import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
+	"strings"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/aurorabot-dev/platform/mcpkit/client/session/rpc"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
 	"github.com/aurorabot-dev/platform/mcpkit/internal/jsonline"
 )
@@ -23,14 +26,14 @@ type With struct {
 	InputResponses, RequestState json.RawMessage
 	// Capabilities is the ClientCapabilities object of a client further away, for
 	// whom the request is made. Under the stateless protocol it stands in for the
-	// session's own, as far as [ServerConfig].Relay lets it.
+	// session's own, as far as [Config].Relay lets it.
 	Capabilities json.RawMessage
 	// Anew asks the server also where an earlier answer is still fresh.
 	Anew bool
 }
 
 // fill completes a request whose own parameters are params.
-func (w With) fill(m *message, params []byte) *fault.Error {
+func (s *Session) fill(m *rpc.Request, params []byte, w With) *fault.Error {
 	responses, err := object("inputResponses", w.InputResponses, false)
 	if err != nil {
 		return err
@@ -40,16 +43,16 @@ func (w With) fill(m *message, params []byte) *fault.Error {
 		if !jsonline.Valid(state) {
 			return fault.New(fault.InvalidArguments, "requestState is no valid JSON")
 		}
-		params = append(append(params, `,"requestState":`...), oneLine(state)...)
+		params = append(append(params, `,"requestState":`...), rpc.OneLine(state)...)
 	}
-	m.params = params
+	m.Params = params
 	if meta := bytes.TrimSpace(w.Meta); len(meta) > 0 && string(meta) != "null" {
 		var ok bool
-		if m.meta, ok = inner(meta, ownMeta); !ok {
+		if m.Meta, ok = rpc.Members(meta, rpc.ReservedMeta); !ok {
 			return fault.New(fault.InvalidArguments, "_meta is no JSON object")
 		}
 	}
-	m.caps = w.Capabilities
+	m.Asker = s.tripleFor(w.Capabilities)
 	return nil
 }
 
@@ -80,7 +83,7 @@ func (r Relay) capabilities(far json.RawMessage) []byte {
 		if len(b) > begun {
 			b = append(b, ',')
 		}
-		b = append(append(append(append(append(b, '"'), name...), '"'), ':'), oneLine(value)...)
+		b = append(append(append(append(append(b, '"'), name...), '"'), ':'), rpc.OneLine(value)...)
 		return true
 	})
 	return append(b, '}')
@@ -92,7 +95,7 @@ func (s *Session) tripleFor(far json.RawMessage) []byte {
 	if own == nil || far == nil {
 		return own
 	}
-	rest, _ := inner(append(append([]byte{'{'}, own...), '}'), func(name []byte) bool {
+	rest, _ := rpc.Members(append(append([]byte{'{'}, own...), '}'), func(name []byte) bool {
 		return string(name) == mcp.MetaKeyClientCapabilities
 	})
 	return append(append(rest, ','), s.cfg.Relay.capabilities(far)...)
@@ -106,7 +109,7 @@ func object(name string, raw json.RawMessage, must bool) ([]byte, *fault.Error) 
 		return nil, err
 	}
 	b := make([]byte, 0, len(name)+4+len(raw))
-	return append(append(append(append(b, `,"`...), name...), `":`...), oneLine(raw)...), nil
+	return append(append(append(append(b, `,"`...), name...), `":`...), rpc.OneLine(raw)...), nil
 }
 
 // given is the object raw, checked; {} stands in for what is absent where it must
@@ -129,23 +132,23 @@ func given(name string, raw json.RawMessage, must bool) (json.RawMessage, *fault
 // resources that the server says are fresh for a while (2026-07-28, ttlMs) are
 // not asked for again until then, or until it says that they changed.
 func (s *Session) ListResources(ctx context.Context) ([]json.RawMessage, error) {
-	return s.list(ctx, resources, "resources/list", "resources")
+	return s.list(ctx, s.caps.Resources != nil, "resources/list", "resources")
 }
 
 // ListResourceTemplates is every resource template of the server as raw objects.
 func (s *Session) ListResourceTemplates(ctx context.Context) ([]json.RawMessage, error) {
-	return s.list(ctx, resources, methodTemplates, "resourceTemplates")
+	return s.list(ctx, s.caps.Resources != nil, methodTemplates, "resourceTemplates")
 }
 
 // ListPrompts is every prompt of the server as raw objects.
 func (s *Session) ListPrompts(ctx context.Context) ([]json.RawMessage, error) {
-	return s.list(ctx, prompts, "prompts/list", "prompts")
+	return s.list(ctx, s.caps.Prompts != nil, "prompts/list", "prompts")
 }
 
 // ReadResource is the result of resources/read, which may ask for input.
 func (s *Session) ReadResource(ctx context.Context, uri string, w With) (*Result, error) {
-	if !s.lists.offers(resources) {
-		return nil, s.notOffered(resources)
+	if s.caps.Resources == nil {
+		return nil, s.notOffered("resources")
 	}
 	plain := len(w.InputResponses) == 0 && w.Capabilities == nil
 	if !w.Anew && plain {
@@ -154,7 +157,7 @@ func (s *Session) ReadResource(ctx context.Context, uri string, w With) (*Result
 		}
 	}
 	gen := s.cache.now()
-	res, err := s.get(ctx, methodRead, `"uri":`+quote(uri), w)
+	res, err := s.get(ctx, methodRead, `"uri":`+rpc.Quote(uri), w)
 	if err == nil && plain && !res.NeedsInput() {
 		s.cache.put(gen, methodRead+uri, []json.RawMessage{res.Raw}, s.fresh(res.Raw))
 	}
@@ -163,14 +166,14 @@ func (s *Session) ReadResource(ctx context.Context, uri string, w With) (*Result
 
 // GetPrompt is the result of prompts/get, which may ask for input.
 func (s *Session) GetPrompt(ctx context.Context, name string, arguments map[string]string, w With) (*Result, error) {
-	if !s.lists.offers(prompts) {
-		return nil, s.notOffered(prompts)
+	if s.caps.Prompts == nil {
+		return nil, s.notOffered("prompts")
 	}
 	args, err := json.Marshal(arguments)
 	if err != nil || arguments == nil {
 		args = []byte("{}")
 	}
-	return s.get(ctx, "prompts/get", `"name":`+quote(name)+`,"arguments":`+string(args), w)
+	return s.get(ctx, "prompts/get", `"name":`+rpc.Quote(name)+`,"arguments":`+string(args), w)
 }
 
 // Complete is the result of completion/complete: values for an argument of the
@@ -208,7 +211,7 @@ func (s *Session) SetLogLevel(ctx context.Context, level string) error {
 		s.setTriple(level)
 		return nil
 	}
-	_, err := s.get(ctx, "logging/setLevel", `"level":`+quote(level), With{})
+	_, err := s.get(ctx, "logging/setLevel", `"level":`+rpc.Quote(level), With{})
 	return err
 }
 
@@ -224,13 +227,18 @@ func (s *Session) Capabilities() Capabilities {
 // Capabilities are what a server offers.
 type Capabilities struct{ Tools, Resources, Subscribe, Prompts, Completions, Logging bool }
 
-func (s *Session) list(ctx context.Context, i int, method, member string) ([]json.RawMessage, error) {
-	if !s.lists.offers(i) {
-		return nil, s.notOffered(i)
+func (s *Session) list(ctx context.Context, offered bool, method, member string) ([]json.RawMessage, error) {
+	if what, _, _ := strings.Cut(method, "/"); !offered {
+		return nil, s.notOffered(what)
 	}
 	if kept, ok := s.cache.get(method); ok {
 		return kept, nil
 	}
+	return s.Relist(ctx, method, member)
+}
+
+// Relist reads all pages of a list of resources or prompts anew.
+func (s *Session) Relist(ctx context.Context, method, member string) ([]json.RawMessage, error) {
 	gen := s.cache.now()
 	items, fresh, err := s.walk(ctx, method, member)
 	if err == nil {
@@ -239,20 +247,37 @@ func (s *Session) list(ctx context.Context, i int, method, member string) ([]jso
 	return items, err
 }
 
+// ListTools reads all pages of the list of tools, as raw objects. unfit says for
+// each why the wire cannot carry calls of it, or ""; it is nil where the wire can
+// carry all. fresh is for how long the list is good by the server's word, or 0.
+func (s *Session) ListTools(ctx context.Context) (items []json.RawMessage, unfit []string, fresh time.Duration, err error) {
+	items, fresh, err = s.walk(ctx, "tools/list", "tools")
+	if w, ok := s.wire.(toolWire); ok && err == nil {
+		unfit = w.Tools(items)
+	}
+	return items, unfit, fresh, err
+}
+
+// toolWire is a Wire whose messages look different by tool: it is told of each
+// reading of the list, and says for each tool why it cannot be called, or "".
+type toolWire interface {
+	Tools(list []json.RawMessage) []string
+}
+
 func (s *Session) get(ctx context.Context, method, params string, w With) (*Result, error) {
-	m := message{method: method, onProgress: func(json.RawMessage) {}} // progress buys time
-	if err := w.fill(&m, []byte(params)); err != nil {
+	m := rpc.Request{Method: method, OnProgress: func(json.RawMessage) {}} // progress buys time
+	if err := s.fill(&m, []byte(params), w); err != nil {
 		return nil, err
 	}
-	res, err := s.request(ctx, m)
+	res, err := s.conn.Do(ctx, m)
 	if err != nil {
 		return nil, err
 	}
 	return &Result{Raw: res}, nil
 }
 
-func (s *Session) notOffered(i int) error {
-	return fault.New(fault.Protocol, "server %s offers no %s", s.server, allLists[i].name)
+func (s *Session) notOffered(what string) error {
+	return fault.New(fault.Protocol, "server %s offers no %s", s.server, what)
 }
 
 // maxFresh bounds for how long a server's word on its freshness is taken.
@@ -262,9 +287,59 @@ const maxFresh = 24 * time.Hour
 // caching). A session is one server's and speaks for one principal, so that
 // answers of either cacheScope may be kept in it; nothing of it is shared.
 func (s *Session) fresh(res json.RawMessage) time.Duration {
-	ms, ok := integer(jsonline.Get(res, "ttlMs"))
+	ms, ok := rpc.Integer(jsonline.Get(res, "ttlMs"))
 	if s.version < stateless || !ok || ms <= 0 {
 		return 0
 	}
 	return time.Duration(min(ms, maxFresh.Milliseconds())) * time.Millisecond
+}
+
+// walk reads all pages of a list, within limits. When one is reached, time is
+// up, or a later page fails, it reports that and keeps what it has.
+// The list is fresh for as long as its most short-lived page.
+func (s *Session) walk(ctx context.Context, method, member string) (items []json.RawMessage, fresh time.Duration, _ error) {
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.ListTimeout)
+	defer cancel()
+	guard := func(format string, args ...any) {
+		s.Report(problemList, method+": "+fmt.Sprintf(format, args...), nil)
+	}
+	cursors := map[string]bool{}
+	size := 0
+	m := rpc.Request{Method: method, Asker: s.triple()}
+	for page := 1; ; page++ {
+		res, err := s.conn.Do(ctx, m)
+		switch {
+		case err != nil && page > 1 && (err.Code == fault.Protocol || err.Code == fault.Timeout):
+			guard("no more after %d pages: %v", page-1, err)
+			return items, 0, nil
+		case err != nil:
+			return nil, 0, err
+		}
+		if f := s.fresh(res); page == 1 || f < fresh {
+			fresh = f
+		}
+		if !jsonline.Elements(jsonline.Get(res, member), func(v []byte) { items = append(items, v) }) {
+			return nil, 0, fault.New(fault.Protocol, "the result of %s has no array %q", method, member)
+		}
+		size += len(res)
+		next := jsonline.Get(res, "nextCursor")
+		switch {
+		case len(items) > s.cfg.MaxTools:
+			guard("more than %d items", s.cfg.MaxTools)
+			return items[:s.cfg.MaxTools], fresh, nil
+		case len(next) == 0, string(next) == "null", string(next) == `""`:
+			return items, fresh, nil
+		case cursors[string(next)]:
+			guard("a cursor came again after %d pages", page)
+			return items, fresh, nil
+		case page == s.cfg.MaxPages:
+			guard("more than %d pages", page)
+			return items, fresh, nil
+		case size > s.cfg.MaxLine:
+			guard("more than %d bytes", s.cfg.MaxLine)
+			return items, fresh, nil
+		}
+		cursors[string(next)] = true
+		m.Params = append([]byte(`"cursor":`), rpc.OneLine(next)...)
+	}
 }

@@ -1,29 +1,29 @@
-package client_test
+package session_test
 
 import (
 	"os"
 	"path/filepath"
 	"testing"
 
-	"github.com/aurorabot-dev/platform/mcpkit/client"
+	"github.com/aurorabot-dev/platform/mcpkit/client/session"
 )
 
 func TestErasAreKeptInAFileAndForgotten(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "eras.json")
-	eras, err := client.OpenEras(path)
+	eras, err := session.OpenEras(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, server := range []string{"a", "b", "a"} {
-		if err := eras.Set(server, client.EraInitialize); err != nil {
+		if err := eras.Set(server, session.EraInitialize); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if err := eras.Set("a", ""); err != nil {
 		t.Fatal(err)
 	}
-	again, err := client.OpenEras(path)
-	if err != nil || again.Get("a") != "" || again.Get("b") != client.EraInitialize {
+	again, err := session.OpenEras(path)
+	if err != nil || again.Get("a") != "" || again.Get("b") != session.EraInitialize {
 		t.Errorf("a: %q, b: %q, %v", again.Get("a"), again.Get("b"), err)
 	}
 	if files, _ := os.ReadDir(filepath.Dir(path)); len(files) != 1 {
@@ -37,27 +37,27 @@ func TestAnEraFileThatCannotBeUsedIsAnError(t *testing.T) {
 	if err := os.WriteFile(path, []byte("{half"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := client.OpenEras(path); err == nil {
+	if _, err := session.OpenEras(path); err == nil {
 		t.Error("half a file was taken")
 	}
-	if _, err := client.OpenEras(dir); err == nil {
+	if _, err := session.OpenEras(dir); err == nil {
 		t.Error("a folder was taken")
 	}
-	eras, err := client.OpenEras(filepath.Join(dir, "none", "eras.json"))
+	eras, err := session.OpenEras(filepath.Join(dir, "none", "eras.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := eras.Set("a", client.EraInitialize); err == nil || eras.Get("a") != client.EraInitialize {
+	if err := eras.Set("a", session.EraInitialize); err == nil || eras.Get("a") != session.EraInitialize {
 		t.Errorf("what cannot be written is remembered in memory and said: %v", err)
 	}
 	if err := os.WriteFile(path, []byte("null"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	eras, err = client.OpenEras(path)
+	eras, err = session.OpenEras(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := eras.Set("a", client.EraInitialize); err != nil {
+	if err := eras.Set("a", session.EraInitialize); err != nil {
 		t.Error(err)
 	}
 }

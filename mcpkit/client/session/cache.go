@@ -1,4 +1,4 @@
-package client
+package session
 
 import (
 	"encoding/json"
@@ -89,5 +89,15 @@ func (c *cache) remove(key string) {
 	if k, ok := c.items[key]; ok {
 		c.size -= k.size
 		delete(c.items, key)
+	}
+}
+
+// listChanged forgets what the notification method says has changed.
+func (c *cache) listChanged(method string) {
+	switch method {
+	case "notifications/resources/list_changed":
+		c.drop("resources/")
+	case "notifications/prompts/list_changed":
+		c.drop("prompts/")
 	}
 }

@@ -1,4 +1,13 @@
-package client
+// Package session is the conversation with one running MCP server, from the
+// agreement on a version to the end: it carries calls and other requests, passes on
+// what the server says of its own accord, answers what the server asks, and notices
+// that the server is silent. It survives servers that talk nonsense. It does not
+// decide which tools there are and when lists are read; that is for its [Owner].
+//
+//	s, err := session.New(ctx, session.Conn{Server: "weather", Stdin: in, Stdout: out}, options, owner)
+//	err = s.Open(ctx)
+//	res, err := s.Call(ctx, session.CallRequest{Tool: "get_weather", Arguments: args})
+package session
 
 import (
 	"context"
@@ -15,6 +24,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/aurorabot-dev/platform/mcpkit/client/internal/pipe"
+	"github.com/aurorabot-dev/platform/mcpkit/client/session/rpc"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
 	"github.com/aurorabot-dev/platform/mcpkit/signal"
 )
@@ -24,38 +34,38 @@ const (
 	drainTime = 2 * time.Second        // for the sink to take what is queued before Done
 )
 
-// Session is the conversation with one running server. It is made by
-// Manager.Connect and ends with the server, its wire, or Close. It is safe for
+// Session is the conversation with one running server. It is made by New, begins
+// with Open, and ends with the server, its wire, or Close. It is safe for
 // concurrent use.
 type Session struct {
-	m        *Manager
-	server   string
-	alias    string
-	instance string
-	crashes  int
-	cfg      ServerConfig
-	log      *slog.Logger
+	o         Options
+	owner     Owner
+	ctx       context.Context // of what the session does by itself
+	server    string
+	alias     string
+	instance  string
+	crashCode string // of requests that the end of the server fails
+	cfg       Config
+	log       *slog.Logger
 
-	wire     Wire
-	remote   bool // the wire is somebody else's: what is at its end is not started by us
-	link     *link
-	sdk      *mcp.ClientSession
-	version  string                 // negotiated
-	meta     atomic.Pointer[[]byte] // members of each request's _meta under the stateless protocol; nil under older ones
-	caps     mcp.ServerCapabilities
-	acks     atomic.Bool // the server wants aurora/ack
-	requests requests
-	slots    chan struct{} // one taken by each tool call
-	signals  *queue
-	reports  reports
-	logs     logLimit
-	updates  logLimit
-	cache    cache
-	stream   stream
-	asking   asking
-	life     atomic.Int64 // when bytes last arrived, Unix nanoseconds
-	lists    lists
-	ready    atomic.Bool // Connect has succeeded, and the end has not come
+	wire    rpc.Wire
+	remote  bool // the wire is somebody else's: what is at its end is not started by us
+	conn    *rpc.Conn
+	link    *link
+	sdk     *mcp.ClientSession
+	version string                 // negotiated
+	meta    atomic.Pointer[[]byte] // members of each request's _meta under the stateless protocol; nil under older ones
+	caps    mcp.ServerCapabilities
+	acks    atomic.Bool   // the server wants aurora/ack
+	slots   chan struct{} // one taken by each tool call
+	signals *queue
+	reports reports
+	logs    logLimit
+	updates logLimit
+	cache   cache
+	stream  stream
+	asking  asking
+	life    atomic.Int64 // when bytes last arrived, Unix nanoseconds
 
 	closing   atomic.Bool // Close was called
 	closeOnce sync.Once
@@ -63,8 +73,36 @@ type Session struct {
 	endOnce   sync.Once
 	err       error // why; set before ended is closed
 	read      chan struct{}
-	work      sync.WaitGroup // keeper, listener
+	work      sync.WaitGroup // listener, questions, and what the owner runs
 	done      chan struct{}
+}
+
+// Owner is whoever keeps a session. Its methods may be called by any goroutine,
+// those of the read loop among them, and do not wait, except Opened and Keep.
+type Owner interface {
+	// Opened is called once the version and the capabilities are agreed on, before
+	// anything else is asked of the server. Open waits for it.
+	Opened(ctx context.Context)
+	// Keep looks after what the owner knows of the server until [Session.Ended] is
+	// closed. It has a goroutine of its own.
+	Keep(ctx context.Context)
+	// Tools is how many tools the server offers, and why they could not be read.
+	Tools() (n int, err error)
+	// ListChanged is told of a notification that the session does not know. It
+	// reports false where that does not tell of a list that the server offers.
+	ListChanged(method string) bool
+	// ListsStale is told that changes of lists may have been missed.
+	ListsStale()
+	// Watched are the URIs of the resources to hear of.
+	Watched() []string
+	// Updated is told that a resource changed. It reports whether anybody wants to
+	// hear of it, and whether a Brain is to see it.
+	Updated(uri string) (watched, deliver bool)
+	// Over is told that the session cannot be used any more: err is why, or nil
+	// where it is being closed. It may be told twice.
+	Over(err error)
+	// Gone is told that nothing of the session runs any more.
+	Gone()
 }
 
 // Info is what a session knows of its server.
@@ -79,34 +117,46 @@ type Info struct {
 	Degraded         string // why its list of tools could not be read; empty if it could
 }
 
-// connect makes a session over c that has negotiated and read its tools.
-func (m *Manager) connect(ctx context.Context, c Conn) (*Session, error) {
+// New makes a session over c, whose pipes it takes over. ctx is for what the
+// session does by itself. Nothing runs before Open, and after an error nothing is
+// taken over.
+func New(ctx context.Context, c Conn, o Options, owner Owner) (*Session, error) {
 	cfg, err := c.Config.withDefaults()
 	if err != nil {
 		return nil, fmt.Errorf("configuration of server %s: %w", c.Server, err)
 	}
 	s := &Session{
-		m: m, server: c.Server, alias: c.Alias, instance: c.Instance, crashes: c.Crashes, cfg: cfg,
-		log:   m.log.With("server", c.Server),
-		slots: make(chan struct{}, cfg.MaxInFlight),
-		ended: make(chan struct{}), read: make(chan struct{}), done: make(chan struct{}),
+		o: o, owner: owner, ctx: ctx, server: c.Server, alias: c.Alias, instance: c.Instance, cfg: cfg,
+		crashCode: fault.ServerCrashed,
+		log:       o.Logger.With("server", c.Server),
+		slots:     make(chan struct{}, cfg.MaxInFlight),
+		ended:     make(chan struct{}), read: make(chan struct{}), done: make(chan struct{}),
 	}
-	s.lists.wake = make(chan struct{}, 1)
-	s.signals = newQueue(m.opts.QueueSignals, m.opts.QueueBytes)
+	if c.Crashes > 0 {
+		s.crashCode = fault.ServerUnstable
+	}
+	s.signals = newQueue(o.QueueSignals, o.QueueBytes)
 	if c.Hold {
 		s.signals.holdBack()
 	}
 	s.logs, s.updates = newLogLimit(), newLogLimit()
 	s.stream.again = make(chan struct{}, 1)
 	s.life.Store(time.Now().UnixNano())
-	if err := m.enter(s); err != nil {
-		return nil, err
-	}
 	s.remote = c.Wire != nil
 	if s.wire = c.Wire; s.wire == nil {
 		s.wire = pipe.New(c.Stdin, c.Stdout, cfg.MaxLine, cfg.WriteTimeout, s.alive)
 	}
+	s.conn = rpc.New(s.wire, rpc.Options{
+		Server: c.Server, Peer: peer{s}, Logger: s.log, Ended: s.crashCode,
+		Timeout: cfg.CallTimeout, MaxTime: cfg.MaxCallTime, MaxLine: cfg.MaxLine,
+	})
 	s.link = newLink(s)
+	return s, nil
+}
+
+// Open negotiates, and has the owner read what it needs. It is called once. After
+// an error the session is over and its pipes are closed.
+func (s *Session) Open(ctx context.Context) error {
 	s.work.Add(1) // so that nobody waits for the rest before it has begun
 	defer s.work.Done()
 	go s.readAll()
@@ -117,33 +167,20 @@ func (m *Manager) connect(ctx context.Context, c Conn) (*Session, error) {
 		s.wire.Close()
 		s.Release() // nobody can do it later
 		<-s.done
-		return nil, fmt.Errorf("connecting to server %s: %w", c.Server, err)
+		return fmt.Errorf("connecting to server %s: %w", s.server, err)
 	}
-	s.readFirst(ctx)
+	s.owner.Opened(ctx)
 	s.signals.insist()
-	s.work.Add(1)
-	go s.keep()
+	s.work.Go(func() { s.owner.Keep(s.ctx) })
 	if s.version >= stateless {
-		s.work.Add(1)
-		go s.listen()
+		s.work.Go(s.listen)
 	}
-	return s, nil
-}
-
-// readFirst reads the tools in the first half of what time there is: a list that
-// does not come makes a degraded session, not a failed start.
-func (s *Session) readFirst(ctx context.Context) {
-	if end, ok := ctx.Deadline(); ok {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, time.Until(end)/2)
-		defer cancel()
-	}
-	s.readTools(ctx)
+	return nil
 }
 
 // negotiate opens the session in the newest era that the server stands.
 func (s *Session) negotiate(ctx context.Context) error {
-	known := s.m.era(s.server)
+	known := s.o.Probes.era(s.server)
 	features := mcp.ClientCapabilities{}
 	opts := &mcp.ClientOptions{
 		Capabilities: &features,
@@ -159,7 +196,7 @@ func (s *Session) negotiate(ctx context.Context) error {
 	if s.cfg.Elicit {
 		features.Elicitation = &mcp.ElicitationCapabilities{Form: &mcp.FormElicitationCapabilities{}, URL: &mcp.URLElicitationCapabilities{}}
 	}
-	c := mcp.NewClient(s.m.self(), opts)
+	c := mcp.NewClient(s.self(), opts)
 	probed := false
 	c.AddSendingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
 		return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
@@ -188,7 +225,7 @@ func (s *Session) negotiate(ctx context.Context) error {
 		select {
 		case <-s.ended:
 			if probed && !s.link.probeAnswered.Load() && ctx.Err() == nil && !s.closing.Load() {
-				s.m.suspectProbe(s.server)
+				s.o.Probes.suspect(s.server)
 				return fmt.Errorf("%w (%v)", ErrProbeKilled, s.err)
 			}
 			return s.err
@@ -201,7 +238,7 @@ func (s *Session) negotiate(ctx context.Context) error {
 			return f
 		}
 		if known == EraInitialize {
-			s.m.setEra(s.server, "") // perhaps it has become a newer one
+			s.o.Probes.learn(s.server, "") // perhaps it has become a newer one
 		}
 		if strings.Contains(err.Error(), "unsupported protocol version") {
 			return fmt.Errorf("%w; this client speaks %s", err, strings.Join(ProtocolVersions, ", "))
@@ -216,12 +253,11 @@ func (s *Session) negotiate(ctx context.Context) error {
 	}
 	_, acks := s.caps.Experimental[methodEvent]
 	s.acks.Store(acks)
-	s.lists.keep(&s.caps)
 	if s.version >= stateless {
 		s.setTriple("")
-	} else if probed && !s.link.probeAnswered.Load() && !s.remote || s.m.suspected(s.server) {
+	} else if probed && !s.link.probeAnswered.Load() && !s.remote || s.o.Probes.suspected(s.server) {
 		// It is mute on the probe, or dies of it. Far away it may just be slow today.
-		s.m.setEra(s.server, EraInitialize)
+		s.o.Probes.learn(s.server, EraInitialize)
 	}
 	return nil
 }
@@ -230,9 +266,13 @@ func (s *Session) negotiate(ctx context.Context) error {
 // part of it, and it may have to wake up.
 func (s *Session) probeTime() time.Duration {
 	if s.remote {
-		return 4 * s.m.opts.ProbeTimeout
+		return 4 * s.o.ProbeTimeout
 	}
-	return s.m.opts.ProbeTimeout
+	return s.o.ProbeTimeout
+}
+
+func (s *Session) self() *mcp.Implementation {
+	return &mcp.Implementation{Name: s.o.Name, Version: s.o.Version}
 }
 
 // setTriple makes what each request says of the client under the stateless
@@ -254,7 +294,7 @@ func (s *Session) setTriple(logLevel string) {
 	}
 	meta := map[string]any{
 		mcp.MetaKeyProtocolVersion:    s.version,
-		mcp.MetaKeyClientInfo:         s.m.self(),
+		mcp.MetaKeyClientInfo:         s.self(),
 		mcp.MetaKeyClientCapabilities: caps,
 	}
 	if logLevel != "" {
@@ -272,51 +312,34 @@ func (s *Session) triple() []byte {
 	return nil
 }
 
-// alive notes that the server gave a sign of life.
-func (s *Session) alive() { s.life.Store(time.Now().UnixNano()) }
-
 // readAll owns the session's life: it reads until the wire ends, and then
 // waits for everything the session started.
 func (s *Session) readAll() {
-	for {
-		l, err := s.wire.Receive()
-		if err != nil {
-			if !errors.Is(err, io.EOF) {
-				s.fail(fmt.Errorf("reading from server %s: %w", s.server, err))
-			} else {
-				s.fail(fmt.Errorf("server %s closed its stdout: %w", s.server, err))
-			}
-			break
-		}
-		if l.Failed == nil {
-			s.alive()
-		}
-		s.receive(l)
+	if err := s.conn.Run(); errors.Is(err, io.EOF) {
+		s.fail(fmt.Errorf("server %s closed its stdout: %w", s.server, err))
+	} else {
+		s.fail(fmt.Errorf("reading from server %s: %w", s.server, err))
 	}
 	s.wire.Close()
 	close(s.read)
 	s.signals.close()
 }
 
-// fail ends the session: requests fail at once, tools leave the catalogue, and
 // Release lets the sink have the signals that [Conn].Hold kept. They are also let
-// go two seconds after the session's end, and where more come while Connect still
-// reads the tools than the queue holds: what is not read would hold back the
+// go two seconds after the session's end, and where more come while the owner
+// still reads the tools than the queue holds: what is not read would hold back the
 // answer with the tools. Release does not wait and may be called more than once.
 func (s *Session) Release() { s.signals.release() }
 
-// Done is closed when the sink has taken what the server said before.
+// fail ends the session: requests fail at once, and the owner is told.
 func (s *Session) fail(err error) {
 	s.endOnce.Do(func() {
 		s.err = err
-		if s.ready.Swap(false) {
-			s.log.Info("session over", "reason", err)
-		}
-		s.requests.close(s.lost(err))
+		s.conn.Close(s.lost(err), false)
 		s.asking.close()
 		close(s.ended)
 		s.link.Close()
-		s.m.remove(s)
+		s.owner.Over(err)
 		s.work.Go(func() {
 			if errors.Is(err, ErrHung) {
 				s.signals.close() // the rest of what it says is not waited for
@@ -339,14 +362,7 @@ func (s *Session) lost(err error) *fault.Error {
 	if f := (*fault.Error)(nil); errors.As(err, &f) {
 		return f
 	}
-	return fault.New(s.crashCode(), "server %s ended with the request in flight: %v", s.server, err).Retry()
-}
-
-func (s *Session) crashCode() string {
-	if s.crashes > 0 {
-		return fault.ServerUnstable
-	}
-	return fault.ServerCrashed
+	return fault.New(s.crashCode, "server %s ended with the request in flight: %v", s.server, err).Retry()
 }
 
 // Done is closed when the session cannot be used any more and the sink has
@@ -372,19 +388,39 @@ func (s *Session) Err() error {
 func (s *Session) Close(cause error) {
 	s.closeOnce.Do(func() {
 		s.closing.Store(true)
-		s.ready.Store(false)
-		s.m.remove(s)
+		s.owner.Over(nil)
 		f := fault.New(fault.ServerStopped, "the session with server %s was closed", s.server)
 		if cause != nil {
 			f = fault.From(cause)
 		}
 		s.asking.close()
-		for _, id := range s.requests.close(f) {
-			s.wire.TrySend(cancelled(id, f.Message))
-		}
+		s.conn.Close(f, true)
 		s.wire.CloseSend(flushTime)
 		time.AfterFunc(drainTime, s.signals.hurry)
 	})
+}
+
+// Abort gives the session up: what the sink has no room for is dropped, and the
+// wire is closed in both directions.
+func (s *Session) Abort() {
+	s.signals.hurry()
+	s.wire.Close()
+}
+
+// Ended is closed when no request can succeed any more.
+func (s *Session) Ended() <-chan struct{} { return s.ended }
+
+// Usable is nil, or why the session cannot be used any more.
+func (s *Session) Usable() error {
+	select {
+	case <-s.ended:
+		return s.err
+	default:
+	}
+	if s.closing.Load() {
+		return errors.New("the session was closed")
+	}
+	return nil
 }
 
 // Settled waits until the sink has taken what the server said before now, or ctx
@@ -393,6 +429,15 @@ func (s *Session) Settled(ctx context.Context) { s.signals.settled(ctx) }
 
 // Server is the name of the session's server.
 func (s *Session) Server() string { return s.server }
+
+// Alias is the short form of the server's name; it may be empty.
+func (s *Session) Alias() string { return s.alias }
+
+// Config is what the session was made with, with defaults for what was not set.
+func (s *Session) Config() Config { return s.cfg }
+
+// Stateless reports whether the session speaks the protocol without initialize.
+func (s *Session) Stateless() bool { return s.version >= stateless }
 
 // Info is the session's present state.
 func (s *Session) Info() Info {
@@ -406,16 +451,15 @@ func (s *Session) Info() Info {
 			i.ServerName, i.ServerVersion = r.ServerInfo.Name, r.ServerInfo.Version
 		}
 	}
-	l := s.lists.state()
-	i.Tools = len(l.tools)
-	if l.err != nil {
-		i.Degraded = l.err.Error()
+	var err error
+	if i.Tools, err = s.owner.Tools(); err != nil {
+		i.Degraded = err.Error()
 	}
 	return i
 }
 
-// emit puts a signal into the queue; false means that the session is over.
-func (s *Session) emit(sig signal.Signal) bool {
+// Emit puts a signal into the queue; false means that the session is over.
+func (s *Session) Emit(sig signal.Signal) bool {
 	sig.Server, sig.Instance = s.server, s.instance
 	if sig.Time.IsZero() {
 		sig.Time = time.Now()
@@ -425,14 +469,14 @@ func (s *Session) emit(sig signal.Signal) bool {
 
 // deliver hands signals to the sink, one at a time.
 func (s *Session) deliver() {
-	defer s.m.leave(s)
+	defer s.owner.Gone()
 	var refused int64
 	for {
 		sig, ok := s.signals.take()
 		if !ok {
 			break
 		}
-		if err := s.m.opts.Sink.Observe(s.m.ctx, sig); err != nil {
+		if err := s.o.Sink.Observe(s.ctx, sig); err != nil {
 			if refused++; refused == 1 {
 				s.log.Error("the sink did not take a signal", "kind", sig.Kind, "error", err)
 			}

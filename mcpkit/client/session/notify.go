@@ -1,4 +1,4 @@
-package client
+package session
 
 import (
 	"bytes"
@@ -33,12 +33,10 @@ func (s *Session) notified(method string, params []byte, owned bool) {
 			return
 		}
 		if !s.logs.allow() {
-			s.report(problemLogFlood, "log messages beyond the rate were not passed on", nil)
+			s.Report(problemLogFlood, "log messages beyond the rate were not passed on", nil)
 			return
 		}
 		s.passOn(method, params, owned)
-	case "notifications/progress":
-		s.progressed(params)
 	case methodCancelled:
 		s.asking.cancel(string(jsonline.Get(params, "requestId")))
 	case methodUpdated:
@@ -49,15 +47,11 @@ func (s *Session) notified(method string, params []byte, owned bool) {
 	default:
 		// list_changed of what the server offers leads to capability.changed if
 		// there is a change; of anything else it is a word like any other.
-		if !s.lists.changed(method) {
+		if !s.owner.ListChanged(method) {
 			s.passOn(method, params, owned)
 			return
 		}
-		if method == allLists[resources].changed {
-			s.cache.drop("resources/")
-		} else if method == allLists[prompts].changed {
-			s.cache.drop("prompts/")
-		}
+		s.cache.listChanged(method)
 	}
 }
 
@@ -65,7 +59,7 @@ func (s *Session) passOn(method string, params []byte, owned bool) {
 	if !owned {
 		params = bytes.Clone(params)
 	}
-	s.emit(signal.Signal{Kind: signal.Notification, Method: method, Params: params})
+	s.Emit(signal.Signal{Kind: signal.Notification, Method: method, Params: params})
 }
 
 // appEvent passes an app's event on as it came; the bridge judges it.
@@ -77,7 +71,7 @@ func (s *Session) appEvent(params []byte, owned bool) {
 	if s.acks.Load() {
 		sig.Ack = s.ack
 	}
-	s.emit(sig)
+	s.Emit(sig)
 }
 
 // tunnelled is the event in the params of a log message: its data, or the
@@ -107,45 +101,13 @@ func (s *Session) ack(a signal.Ack) {
 	}
 }
 
-// progressed hands progress to its request; the latest replaces one that was
-// not looked at yet.
-func (s *Session) progressed(params []byte) {
-	token := jsonline.Get(params, "progressToken")
-	if n := len(token); n > 2 && token[0] == '"' { // some servers keep tokens as text
-		token = token[1 : n-1]
-	}
-	id, ok := integer(token)
-	if !ok {
-		return
-	}
-	p := s.requests.get(id)
-	if p == nil || p.progress == nil {
-		return
-	}
-	latest := bytes.Clone(params)
-	for {
-		select {
-		case p.progress <- latest:
-			return
-		default:
-		}
-		select {
-		case <-p.progress:
-		default:
-		}
-	}
-}
-
-// Codes of reports, in signal.Fault.
+// Codes of reports, in signal.Fault, beside those of package rpc.
 const (
-	problemJunk        = "stdout_junk"
-	problemUnmatched   = "unmatched_response"
-	problemTooLong     = "line_too_long"
 	problemUninvited   = "uninvited_request"
 	problemLogFlood    = "log_flood"
 	problemUpdateFlood = "update_flood"
 	problemList        = "list_guard"
-	problemTool        = "tool_dropped"
+	ProblemTool        = "tool_dropped"
 
 	countLate = "late_response" // counted, but no fault
 )
@@ -156,9 +118,9 @@ type reports struct {
 	count map[string]int64
 }
 
-// report counts a fault of the server. The first of its code and every tenth
+// Report counts a fault of the server. The first of its code and every tenth
 // power is logged and announced, so that a flood costs nothing.
-func (s *Session) report(code, detail string, sample []byte) {
+func (s *Session) Report(code, detail string, sample []byte) {
 	if n := s.count(code); powerOfTen(n) {
 		s.announce(code, detail, sample, n)
 	}
@@ -173,6 +135,10 @@ func (s *Session) count(code string) int64 {
 	s.reports.count[code]++
 	return s.reports.count[code]
 }
+
+// Announce counts a fault of the server, logs it and announces it, however many
+// there were before.
+func (s *Session) Announce(code, detail string) { s.announce(code, detail, nil, s.count(code)) }
 
 // announce does not wait: it may be dropped while the queue is full.
 func (s *Session) announce(code, detail string, sample []byte, n int64) {

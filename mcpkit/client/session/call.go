@@ -1,12 +1,12 @@
-package client
+package session
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"strings"
 	"time"
 
+	"github.com/aurorabot-dev/platform/mcpkit/client/session/rpc"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
 	"github.com/aurorabot-dev/platform/mcpkit/internal/jsonline"
 )
@@ -86,9 +86,9 @@ func (s *Session) Call(ctx context.Context, r CallRequest) (*Result, error) {
 }
 
 func (s *Session) call(ctx context.Context, r CallRequest) (json.RawMessage, *fault.Error) {
-	m := message{method: "tools/call", timeout: r.Timeout, onProgress: r.OnProgress}
+	m := rpc.Request{Method: "tools/call", Timeout: r.Timeout, OnProgress: r.OnProgress}
 	switch {
-	case !s.lists.offers(tools):
+	case s.caps.Tools == nil:
 		return nil, fault.New(fault.ToolNotFound, "server %s offers no tools", s.server)
 	case r.Tool == "":
 		return nil, fault.New(fault.InvalidArguments, "the call names no tool")
@@ -102,13 +102,13 @@ func (s *Session) call(ctx context.Context, r CallRequest) (json.RawMessage, *fa
 			return nil, err
 		}
 	}
-	m.tool, m.arguments = r.Tool, oneLine(args)
+	m.Tool, m.Arguments = r.Tool, rpc.OneLine(args)
 	w := With{Meta: r.Meta, InputResponses: r.InputResponses, RequestState: r.RequestState, Capabilities: r.Capabilities}
-	if err := w.fill(&m, nil); err != nil {
+	if err := s.fill(&m, nil, w); err != nil {
 		return nil, err
 	}
-	if m.onProgress == nil {
-		m.onProgress = func(json.RawMessage) {} // it buys time all the same
+	if m.OnProgress == nil {
+		m.OnProgress = func(json.RawMessage) {} // it buys time all the same
 	}
 
 	select {
@@ -123,9 +123,9 @@ func (s *Session) call(ctx context.Context, r CallRequest) (json.RawMessage, *fa
 		select {
 		case s.slots <- struct{}{}:
 		case <-s.ended:
-			return nil, fault.New(s.crashCode(), "server %s ended before the call was sent", s.server).Retry()
+			return nil, fault.New(s.crashCode, "server %s ended before the call was sent", s.server).Retry()
 		case <-ctx.Done():
-			return nil, gaveUp(ctx, m.method)
+			return nil, rpc.GaveUp(ctx, m.Method)
 		case <-t.C:
 			return nil, fault.New(fault.Busy, "server %s has %d calls in flight already", s.server, s.cfg.MaxInFlight).Retry()
 		}
@@ -133,13 +133,8 @@ func (s *Session) call(ctx context.Context, r CallRequest) (json.RawMessage, *fa
 	defer func() { <-s.slots }()
 	if s.cfg.Elicit || s.cfg.Sampling {
 		var leave func()
-		m.call, leave = s.asking.enter(&r)
+		m.Origin, leave = s.asking.enter(&r)
 		defer leave()
 	}
-	return s.request(ctx, m)
-}
-
-// ownMeta reports whether only the session may write that member of _meta.
-func ownMeta(name []byte) bool {
-	return string(name) == "progressToken" || bytes.HasPrefix(name, []byte("io.modelcontextprotocol/"))
+	return s.conn.Do(ctx, m)
 }

@@ -1,11 +1,9 @@
-package client
+package rpc
 
 import (
 	"context"
-	"encoding/json"
 	"time"
 
-	"github.com/aurorabot-dev/platform/mcpkit/client/internal/pipe"
 	"github.com/aurorabot-dev/platform/mcpkit/internal/jsonline"
 )
 
@@ -27,7 +25,7 @@ type Wire interface {
 	// Receive waits for the next message, or for the news that a request failed
 	// on its way ([Line].Failed). Its error ends the session: io.EOF
 	// where the server closed the wire, else why the wire broke; one that wraps
-	// ErrHung where the server took nothing for too long.
+	// session.ErrHung where the server took nothing for too long.
 	Receive() (Line, error)
 	// CloseSend sends what is queued, for no longer than timeout, and tells the
 	// server that nothing more comes.
@@ -35,11 +33,3 @@ type Wire interface {
 	// Close gives up the wire in both directions: Receive returns.
 	Close() error
 }
-
-// toolWire is a Wire whose messages look different by tool: it is told of each
-// reading of the list, and says for each tool why it cannot be called, or "".
-type toolWire interface {
-	Tools(list []json.RawMessage) []string
-}
-
-var _ Wire = (*pipe.Pipes)(nil)

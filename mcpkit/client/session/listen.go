@@ -1,4 +1,4 @@
-package client
+package session
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/aurorabot-dev/platform/mcpkit/client/session/rpc"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
 	"github.com/aurorabot-dev/platform/mcpkit/internal/jsonline"
 )
@@ -83,9 +84,9 @@ func (l *stream) subscribe(ctx context.Context, s *Session, uri string) error {
 		case <-timer.C:
 			return fault.New(fault.Timeout, "server %s did not agree to tell of %s within %v", s.server, uri, agreeTime)
 		case <-ctx.Done():
-			return gaveUp(ctx, "subscriptions/listen")
+			return rpc.GaveUp(ctx, "subscriptions/listen")
 		case <-s.ended:
-			return fault.New(s.crashCode(), "server %s ended", s.server).Retry()
+			return fault.New(s.crashCode, "server %s ended", s.server).Retry()
 		}
 	}
 }
@@ -118,7 +119,7 @@ func (s *Session) wanted() (params []byte, uris []string) {
 			ask = append(ask, `"`+l.name+`ListChanged":true`)
 		}
 	}
-	if uris = s.m.watches.uris(s.server); len(uris) > 0 {
+	if uris = s.owner.Watched(); len(uris) > 0 {
 		list, _ := json.Marshal(uris) // strings always marshal
 		ask = append(ask, `"resourceSubscriptions":`+string(list))
 	}
@@ -130,7 +131,6 @@ func (s *Session) wanted() (params []byte, uris []string) {
 
 // listen keeps the stream open, and opens it again when it breaks.
 func (s *Session) listen() {
-	defer s.work.Done()
 	pause := firstPause
 	for {
 		params, uris := s.wanted()
@@ -145,7 +145,7 @@ func (s *Session) listen() {
 		opened := time.Now()
 		err, broken := s.listenOnce(params)
 		s.stream.set(nil, err)
-		if err != nil && isMethodMissing(err) {
+		if err != nil && rpc.IsMethodMissing(err) {
 			return
 		}
 		if broken {
@@ -169,10 +169,9 @@ func (s *Session) listen() {
 		default:
 		}
 		s.cache.drop("") // changes may have been missed
-		s.lists.allDirty()
-		s.lists.poke()
+		s.owner.ListsStale()
 		for _, uri := range uris {
-			if slices.Contains(s.m.watches.uris(s.server), uri) {
+			if slices.Contains(s.owner.Watched(), uri) {
 				s.perhapsUpdated(uri)
 			}
 		}
@@ -182,11 +181,11 @@ func (s *Session) listen() {
 // listenOnce has the stream open until it ends, or is to be another. It reports
 // false in the latter case.
 func (s *Session) listenOnce(params []byte) (err *fault.Error, broken bool) {
-	ctx, cancel := context.WithCancel(s.m.ctx)
+	ctx, cancel := context.WithCancel(s.ctx)
 	defer cancel()
 	sent, done := make(chan int64, 1), make(chan *fault.Error, 1)
 	go func() {
-		_, err := s.request(ctx, message{method: "subscriptions/listen", params: params, forever: true, sent: sent})
+		_, err := s.conn.Do(ctx, rpc.Request{Method: "subscriptions/listen", Params: params, Asker: s.triple(), Forever: true, Sent: sent})
 		done <- err
 	}()
 	select {
@@ -196,7 +195,7 @@ func (s *Session) listenOnce(params []byte) (err *fault.Error, broken bool) {
 	}
 	select { // let the server end it: one stream that ends late may take the next one's subscriptions with it
 	case id := <-sent:
-		s.wire.TrySend(cancelled(id, "it is opened anew"))
+		s.conn.Cancel(id, "it is opened anew")
 		wait := time.NewTimer(wrapUpTime)
 		defer wait.Stop()
 		select {

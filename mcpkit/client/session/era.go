@@ -1,10 +1,11 @@
-package client
+package session
 
 import (
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"sync"
 
@@ -81,4 +82,52 @@ func (e *eras) Set(server, era string) error {
 		return fmt.Errorf("writing protocol eras: %w", err)
 	}
 	return nil
+}
+
+// Probes knows which servers to spare the probe for the newest protocol. It is
+// safe for concurrent use.
+type Probes struct {
+	eras Eras
+	log  *slog.Logger
+
+	mu       sync.Mutex
+	suspects map[string]bool // servers that ended with the probe unanswered
+}
+
+// NewProbes remembers in eras.
+func NewProbes(eras Eras, log *slog.Logger) *Probes {
+	return &Probes{eras: eras, log: log, suspects: map[string]bool{}}
+}
+
+func (p *Probes) era(server string) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.suspects[server] {
+		return EraInitialize
+	}
+	return p.eras.Get(server)
+}
+
+func (p *Probes) learn(server, era string) {
+	p.mu.Lock()
+	delete(p.suspects, server)
+	p.mu.Unlock()
+	if err := p.eras.Set(server, era); err != nil {
+		p.log.Warn("the protocol era of a server is not remembered", "server", server, "error", err)
+	}
+}
+
+// suspect notes that a server ended with the probe unanswered. Only once
+// it has taken initialize is that remembered for good: it may have ended for
+// another reason.
+func (p *Probes) suspect(server string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.suspects[server] = true
+}
+
+func (p *Probes) suspected(server string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.suspects[server]
 }

@@ -1,0 +1,77 @@
+package session
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/aurorabot-dev/platform/mcpkit/client/session/rpc"
+	"github.com/aurorabot-dev/platform/mcpkit/internal/jsonline"
+	"github.com/aurorabot-dev/platform/mcpkit/signal"
+)
+
+const (
+	methodUpdated   = "notifications/resources/updated"
+	unsubscribeTime = 5 * time.Second // for an answer that nobody waits for long
+)
+
+// Subscribe has the server tell of a resource's changes, and returns when it has
+// agreed.
+func (s *Session) Subscribe(ctx context.Context, uri string) error {
+	if s.version >= stateless {
+		return s.stream.subscribe(ctx, s, uri)
+	}
+	_, err := s.get(ctx, "resources/subscribe", `"uri":`+rpc.Quote(uri), With{})
+	return err
+}
+
+// Unsubscribe ends what Subscribe began.
+func (s *Session) Unsubscribe(uri string) {
+	if s.version >= stateless {
+		s.stream.poke()
+		return
+	}
+	ctx, cancel := context.WithTimeout(s.ctx, unsubscribeTime)
+	defer cancel()
+	if _, err := s.get(ctx, "resources/unsubscribe", `"uri":`+rpc.Quote(uri), With{}); err != nil {
+		s.log.Debug("a subscription could not be ended", "uri", uri, "error", err)
+	}
+}
+
+// Resubscribe takes up the watches that an earlier session of the server had.
+func (s *Session) Resubscribe(ctx context.Context) {
+	for _, uri := range s.owner.Watched() {
+		if s.version < stateless {
+			if err := s.Subscribe(ctx, uri); err != nil {
+				s.log.Warn("a watched resource cannot be subscribed to any more", "uri", uri, "error", err)
+				continue
+			}
+		}
+		s.perhapsUpdated(uri)
+	}
+}
+
+// updated deals with the news that a resource changed. What nobody asked to hear
+// is recorded and goes no further.
+func (s *Session) updated(params []byte, owned bool) {
+	uri := jsonline.String(jsonline.Get(params, "uri"))
+	s.cache.drop(methodRead + uri)
+	watched, deliver := s.owner.Updated(uri)
+	if !watched {
+		s.Report(problemUninvited, "news of a resource that nobody subscribed to", []byte(uri))
+	}
+	if !s.updates.allow() {
+		s.Report(problemUpdateFlood, "changes of resources beyond the rate were not recorded", nil)
+		return
+	}
+	if !owned {
+		params = append([]byte(nil), params...)
+	}
+	s.Emit(signal.Signal{Kind: signal.Notification, Method: methodUpdated, Params: params, RecordOnly: !deliver})
+}
+
+// perhapsUpdated tells of a change that may have been missed.
+func (s *Session) perhapsUpdated(uri string) {
+	params, _ := json.Marshal(map[string]any{"uri": uri, "_meta": map[string]bool{"aurora/missed": true}}) // always marshals
+	s.updated(params, true)
+}
