@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/aurorabot-dev/platform/mcpkit/openai/internal/schema"
+	"github.com/aurorabot-dev/platform/mcpkit/openai/internal/schema/rules"
 )
 
 // Cache remembers converted schemas by profile and content, so that an export
@@ -26,27 +27,27 @@ type cacheKey struct {
 	schema  [sha256.Size]byte
 }
 
-func (c *Cache) convert(profile string, input json.RawMessage, rules *schema.Rules) *schema.Result {
+func (c *Cache) convert(profile string, input json.RawMessage, r *rules.Rules) *schema.Result {
 	if c == nil {
-		return schema.Convert(input, rules)
+		return schema.Convert(input, r)
 	}
 	key := cacheKey{profile, sha256.Sum256(input)}
 	c.mu.Lock()
-	r, ok := c.young[key]
+	result, ok := c.young[key]
 	if !ok {
-		if r, ok = c.old[key]; ok {
-			c.put(key, r)
+		if result, ok = c.old[key]; ok {
+			c.put(key, result)
 		}
 	}
 	c.mu.Unlock()
 	if ok {
-		return r
+		return result
 	}
-	r = schema.Convert(input, rules)
+	result = schema.Convert(input, r)
 	c.mu.Lock()
-	c.put(key, r)
+	c.put(key, result)
 	c.mu.Unlock()
-	return r
+	return result
 }
 
 // put is called with the lock held.

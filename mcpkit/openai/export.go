@@ -34,6 +34,8 @@ import (
 	"github.com/aurorabot-dev/platform/mcpkit/catalog"
 	"github.com/aurorabot-dev/platform/mcpkit/openai/internal/ordered"
 	"github.com/aurorabot-dev/platform/mcpkit/openai/internal/schema"
+	"github.com/aurorabot-dev/platform/mcpkit/openai/internal/schema/base"
+	"github.com/aurorabot-dev/platform/mcpkit/openai/internal/schema/rules"
 )
 
 // DefaultPrefix leads the exported names unless Options say otherwise.
@@ -97,7 +99,7 @@ func New(tools []*catalog.Tool, opts Options) (*Export, error) {
 	if len(opts.Prefix) > maxPrefix {
 		return nil, fmt.Errorf("prefix %q has more than %d bytes", opts.Prefix, maxPrefix)
 	}
-	x := &Export{profileName: name, profile: p, byName: map[string]*item{}, byID: map[catalog.ID]*item{}, reserved: names(opts.Reserved...)}
+	x := &Export{profileName: name, profile: p, byName: map[string]*item{}, byID: map[catalog.ID]*item{}, reserved: rules.Set(opts.Reserved...)}
 	x.admit(tools, opts)
 	for _, it := range x.items {
 		it.result = opts.Cache.convert(name, it.tool.InputSchema, &x.profile.schema)
@@ -160,12 +162,12 @@ func jsonOf(v any) json.RawMessage {
 // server's, then what the schema could not keep, within the provider's limit.
 func (x *Export) describe(it *item) {
 	before := it.tool.Description
-	d := schema.Visible(strings.ToValidUTF8(before, "\uFFFD"))
+	d := base.Visible(strings.ToValidUTF8(before, "\uFFFD"))
 	if d != before {
 		x.report(it.tool, "", "description_hidden_characters", jsonOf(clip(before, 300)), jsonOf(clip(d, 300)), false)
 	}
 	if strings.TrimSpace(d) == "" && x.profile.descriptionMin > 0 {
-		if d = schema.Visible(it.tool.Title); strings.TrimSpace(d) == "" {
+		if d = base.Visible(it.tool.Title); strings.TrimSpace(d) == "" {
 			d = it.tool.Source.OriginalName
 		}
 		x.report(it.tool, "", "description_filled", jsonOf(before), jsonOf(d), false)

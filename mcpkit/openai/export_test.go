@@ -15,7 +15,7 @@ import (
 
 	"github.com/aurorabot-dev/platform/mcpkit/catalog"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
-	"github.com/aurorabot-dev/platform/mcpkit/openai/internal/schema"
+	"github.com/aurorabot-dev/platform/mcpkit/openai/internal/schema/rules"
 )
 
 func newTool(server, name, description, input string) *catalog.Tool {
@@ -162,7 +162,7 @@ func TestACacheConvertsOnlyWhatChanged(t *testing.T) {
 func TestTheCacheIsBounded(t *testing.T) {
 	var cache Cache
 	for i := range 3 * cacheSize {
-		cache.convert("openai", json.RawMessage(fmt.Sprintf(`{"title":"%d"}`, i)), &schema.Rules{})
+		cache.convert("openai", json.RawMessage(fmt.Sprintf(`{"title":"%d"}`, i)), &rules.Rules{})
 	}
 	if n := len(cache.young) + len(cache.old); n > 2*cacheSize {
 		t.Errorf("it holds %d conversions", n)

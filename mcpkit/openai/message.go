@@ -17,7 +17,7 @@ import (
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
 	"github.com/aurorabot-dev/platform/mcpkit/jsoncheck"
 	"github.com/aurorabot-dev/platform/mcpkit/openai/internal/ordered"
-	"github.com/aurorabot-dev/platform/mcpkit/openai/internal/schema"
+	"github.com/aurorabot-dev/platform/mcpkit/openai/internal/schema/base"
 )
 
 const (
@@ -101,7 +101,7 @@ func marker(id catalog.ID) string {
 }
 
 // plain is s as valid text without hidden characters.
-func plain(s string) string { return schema.Visible(strings.ToValidUTF8(s, "\uFFFD")) }
+func plain(s string) string { return base.Visible(strings.ToValidUTF8(s, "\uFFFD")) }
 
 // CallID is a call's id in the form that the provider takes. It is the same for
 // the call and its answer, so histories from other providers can be replayed.

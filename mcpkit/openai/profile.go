@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/aurorabot-dev/platform/mcpkit/openai/internal/schema"
+	"github.com/aurorabot-dev/platform/mcpkit/openai/internal/schema/rules"
 )
 
 // DefaultProfile is the one that an empty name means.
@@ -15,7 +15,7 @@ const DefaultProfile = "openai"
 
 // profile is what one provider demands, as data.
 type profile struct {
-	schema         schema.Rules
+	schema         rules.Rules
 	descriptionMax int  // UTF-16 units; 0 for no limit
 	descriptionMin int  // 1: an empty one is refused
 	toolsMax       int  // 0 for no limit
@@ -29,50 +29,42 @@ var (
 	anthropicKeys = regexp.MustCompile(`^[a-zA-Z0-9_.-]{1,64}$`)
 	vertexKeys    = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]{0,63}$`)
 
-	geminiSchema = schema.Rules{
+	geminiSchema = rules.Rules{
 		NoRef: true, NoSchemaURI: true, NoTuples: true, SingleType: true,
-		Keywords: names("type", "format", "title", "description", "nullable", "enum", "items", "properties", "required",
+		Keywords: rules.Set("type", "format", "title", "description", "nullable", "enum", "items", "properties", "required",
 			"minItems", "maxItems", "minProperties", "maxProperties", "minLength", "maxLength", "pattern", "minimum", "maximum", "anyOf"),
-		Formats: names("enum", "date-time", "float", "double", "int32", "int64"),
+		Formats: rules.Set("enum", "date-time", "float", "double", "int32", "int64"),
 	}
-	strictFormats = names("date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid")
+	strictFormats = rules.Set("date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid")
 )
 
 // profiles are the providers' rules by name.
 var profiles = map[string]*profile{
 	"openai":           {toolsMax: 128},
 	"openai-responses": {toolsMax: 128, flat: true},
-	"openai-strict": {toolsMax: 128, schema: schema.Rules{Formats: strictFormats,
-		Strict: &schema.Limits{Depth: 10, Properties: 5000, EnumValues: 1000, NameChars: 120_000, LongEnum: 15_000}}},
+	"openai-strict": {toolsMax: 128, schema: rules.Rules{Formats: strictFormats,
+		Strict: &rules.Limits{Depth: 10, Properties: 5000, EnumValues: 1000, NameChars: 120_000, LongEnum: 15_000}}},
 	"azure": {toolsMax: 128, descriptionMax: 1024},
-	"azure-strict": {toolsMax: 128, descriptionMax: 1024, schema: schema.Rules{Formats: strictFormats,
-		Strict: &schema.Limits{Depth: 5, Properties: 100, EnumValues: 500, NameChars: 15_000, LongEnum: 7_500}}},
-	"anthropic": {schema: schema.Rules{Keys: anthropicKeys}},
+	"azure-strict": {toolsMax: 128, descriptionMax: 1024, schema: rules.Rules{Formats: strictFormats,
+		Strict: &rules.Limits{Depth: 5, Properties: 100, EnumValues: 500, NameChars: 15_000, LongEnum: 7_500}}},
+	"anthropic": {schema: rules.Rules{Keys: anthropicKeys}},
 	"bedrock":   {descriptionMin: 1},
 	"gemini":    {toolsMax: 128, letterFirst: true, schema: geminiSchema},
-	"vertex": {toolsMax: 128, letterFirst: true, schema: func() schema.Rules {
+	"vertex": {toolsMax: 128, letterFirst: true, schema: func() rules.Rules {
 		r := geminiSchema
 		r.Keys = vertexKeys
 		return r
 	}()},
 	"mistral":  {shortIDs: true},
-	"deepseek": {schema: schema.Rules{Pattern: schema.PatternRules{EscapeBrackets: true}}},
-	"llamacpp": {schema: schema.Rules{NoRef: true, NoTuples: true, NoBesides: true, Typed: true, WholeBounds: true, MaxRepeat: 256,
-		NotFormats: names("uri", "email"),
-		Pattern:    schema.PatternRules{EscapeBrackets: true, Anchored: true, NoClassEscapes: true, MaxRepeat: 256}}},
+	"deepseek": {schema: rules.Rules{Pattern: rules.PatternRules{EscapeBrackets: true}}},
+	"llamacpp": {schema: rules.Rules{NoRef: true, NoTuples: true, NoBesides: true, Typed: true, WholeBounds: true, MaxRepeat: 256,
+		NotFormats: rules.Set("uri", "email"),
+		Pattern:    rules.PatternRules{EscapeBrackets: true, Anchored: true, NoClassEscapes: true, MaxRepeat: 256}}},
 	"grok":      {},
-	"kimi":      {schema: schema.Rules{NoSchemaURI: true, OpenMaps: true, Without: names("not")}},
-	"typed":     {schema: schema.Rules{Typed: true, NoSchemaURI: true}},
-	"fireworks": {schema: schema.Rules{Typed: true, NoSchemaURI: true}},
+	"kimi":      {schema: rules.Rules{NoSchemaURI: true, OpenMaps: true, Without: rules.Set("not")}},
+	"typed":     {schema: rules.Rules{Typed: true, NoSchemaURI: true}},
+	"fireworks": {schema: rules.Rules{Typed: true, NoSchemaURI: true}},
 	"text-only": {blind: true},
-}
-
-func names(l ...string) map[string]bool {
-	m := make(map[string]bool, len(l))
-	for _, n := range l {
-		m[n] = true
-	}
-	return m
 }
 
 // Profiles are the names that [Export] knows, sorted.

@@ -1,7 +1,15 @@
-package schema
+// Package codec brings a model's arguments back from the form of the schema that
+// the model saw to what the server expects, and checks them against the server's
+// own schema.
+//
+//	k := codec.New(func() (shown, sent *base.Tree) { … })
+//	args, repairs, err := k.Decode(args) // err is a sentence for the model
+//
+// It undoes what the hints in a tree say was done, and decodes a value that was
+// sent as a string of JSON. It converts no schema.
+package codec
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -11,45 +19,37 @@ import (
 
 	"github.com/aurorabot-dev/platform/mcpkit/jsoncheck"
 	"github.com/aurorabot-dev/platform/mcpkit/openai/internal/ordered"
+	"github.com/aurorabot-dev/platform/mcpkit/openai/internal/schema/base"
 )
 
-// hint is what was done to the values of one object node.
-type hint struct {
-	keys  map[string]string // the model's key to the server's
-	nulls map[string]bool   // keys whose null only means that they are left out
-	maybe map[string]bool   // keys whose null may mean that, or null
-}
-
-// Codec brings a model's arguments back to what the server expects. It does the
-// conversion again on first use instead of keeping every tool's tree: equal
-// input gives an equal tree. It is safe for concurrent use.
+// Codec undoes one conversion. It is safe for concurrent use. The zero value is
+// not usable; see [New].
 type Codec struct {
-	input json.RawMessage
-	rules *Rules
+	trees func() (shown, sent *base.Tree)
 
 	once  sync.Once
-	conv  *conv             // the schema that the model saw
+	shown *base.Tree        // the schema that the model saw
 	check *jsoncheck.Schema // of the server's own schema; nil when that cannot be compiled
 	names map[string]string // the server's renamed keys to the model's
 	back  map[string]string // and the other way
 }
 
+// New returns a codec that asks for its trees on first use, once: shown is the
+// converted schema with its hints, sent the server's own in 2020-12, or nil when
+// that cannot be read.
+func New(trees func() (shown, sent *base.Tree)) *Codec { return &Codec{trees: trees} }
+
 func (k *Codec) prepare() {
-	c := newConv(k.rules)
-	if _, err := c.finish(c.run(k.input)); err != nil {
-		c = newConv(k.rules)
-		c.root = newObject("type", "object", "properties", newObject())
-	}
-	k.conv = c
+	shown, sent := k.trees()
+	k.shown = shown
 	k.names, k.back = map[string]string{}, map[string]string{}
-	for _, h := range c.hints {
-		for model, server := range h.keys {
+	for _, h := range shown.Hints {
+		for model, server := range h.Keys {
 			k.names[server], k.back[model] = model, server
 		}
 	}
-	b := newConv(&Rules{})
-	if b.base(k.input) == nil {
-		k.check = compile(b.root)
+	if sent != nil {
+		k.check = compile(sent.Root)
 	}
 }
 
@@ -63,14 +63,14 @@ func (k *Codec) Checked() bool {
 // Decode undoes what the conversion did to args and checks the outcome against
 // the server's schema. repairs say what else had to be put right. The error is
 // a sentence for the model.
-func (k *Codec) Decode(args *object) (out *object, repairs []string, err error) {
+func (k *Codec) Decode(args *base.Node) (out *base.Node, repairs []string, err error) {
 	k.once.Do(k.prepare)
-	d := decoder{conv: k.conv, back: k.back}
-	out = d.value(args, []*object{k.conv.root}, "", 0).(*object)
+	d := decoder{Tree: k.shown, back: k.back}
+	out = d.value(args, []*base.Node{k.shown.Root}, "", 0).(*base.Node)
 	if err = k.validate(out); err != nil && d.doubtful {
 		// A null may have stood for nothing after all.
-		d = decoder{conv: k.conv, back: k.back, omit: true}
-		if o := d.value(args, []*object{k.conv.root}, "", 0).(*object); k.validate(o) == nil {
+		d = decoder{Tree: k.shown, back: k.back, omit: true}
+		if o := d.value(args, []*base.Node{k.shown.Root}, "", 0).(*base.Node); k.validate(o) == nil {
 			return o, append(d.repairs, "a null for an optional parameter was left out"), nil
 		}
 	}
@@ -81,7 +81,7 @@ func (k *Codec) Decode(args *object) (out *object, repairs []string, err error) 
 }
 
 // validate checks arguments against the server's own schema.
-func (k *Codec) validate(args *object) error {
+func (k *Codec) validate(args *base.Node) error {
 	if k.check == nil {
 		return nil
 	}
@@ -94,7 +94,7 @@ func (k *Codec) validate(args *object) error {
 }
 
 type decoder struct {
-	*conv
+	*base.Tree
 	back     map[string]string
 	repairs  []string
 	looks    int  // at branches of unions, so far
@@ -103,8 +103,8 @@ type decoder struct {
 }
 
 // value decodes v, which must fit all of the schemas in at.
-func (d *decoder) value(v any, at []*object, ptr string, depth int) any {
-	if depth > 2*MaxDepth {
+func (d *decoder) value(v any, at []*base.Node, ptr string, depth int) any {
+	if depth > 2*base.MaxDepth {
 		return v
 	}
 	at = d.expand(v, at)
@@ -112,15 +112,15 @@ func (d *decoder) value(v any, at []*object, ptr string, depth int) any {
 		return d.unquote(s, at, ptr, depth)
 	}
 	switch v := v.(type) {
-	case *object:
+	case *base.Node:
 		return d.object(v, at, ptr, depth)
 	case []any:
 		out := make([]any, len(v))
 		for i, e := range v {
-			var below []*object
+			var below []*base.Node
 			for _, n := range at {
 				if l := n.List("prefixItems"); i < len(l) {
-					below = append(below, l[i].(*object))
+					below = append(below, l[i].(*base.Node))
 				} else if o := n.Object("items"); o != nil {
 					below = append(below, o)
 				}
@@ -132,22 +132,22 @@ func (d *decoder) value(v any, at []*object, ptr string, depth int) any {
 	return v
 }
 
-func (d *decoder) object(v *object, at []*object, ptr string, depth int) any {
-	out := newObject()
+func (d *decoder) object(v *base.Node, at []*base.Node, ptr string, depth int) any {
+	out := base.NewNode()
 	for _, key := range v.Keys() {
 		e, _ := v.Get(key)
 		name, synthetic := key, false
 		if server, ok := d.back[key]; ok { // made of a hash: it means nothing else, wherever it stands
 			name = server
 		}
-		var below []*object
+		var below []*base.Node
 		for _, n := range at {
-			h := d.hints[n]
+			h := d.Hints[n]
 			if o := n.Object("properties").Object(key); o != nil {
 				below = append(below, o)
 				if h != nil && e == nil {
-					synthetic = synthetic || h.nulls[key] || d.omit && h.maybe[key]
-					d.doubtful = d.doubtful || h.maybe[key]
+					synthetic = synthetic || h.Nulls[key] || d.omit && h.Maybe[key]
+					d.doubtful = d.doubtful || h.Maybe[key]
 				}
 			} else if o := n.Object("additionalProperties"); o != nil {
 				below = append(below, o)
@@ -156,31 +156,31 @@ func (d *decoder) object(v *object, at []*object, ptr string, depth int) any {
 		if synthetic {
 			continue
 		}
-		out.Set(name, d.value(e, below, ptr+"/"+escape(name), depth+1))
+		out.Set(name, d.value(e, below, ptr+"/"+base.Escape(name), depth+1))
 	}
 	return out
 }
 
 // expand adds what references, intersections and the fitting branches of unions
 // say about v.
-func (d *decoder) expand(v any, at []*object) []*object {
-	var out []*object
-	var add func(n *object)
-	add = func(n *object) {
+func (d *decoder) expand(v any, at []*base.Node) []*base.Node {
+	var out []*base.Node
+	var add func(n *base.Node)
+	add = func(n *base.Node) {
 		if slices.Contains(out, n) || len(out) > 64 {
 			return
 		}
 		out = append(out, n)
-		if t := d.target(n.String("$ref")); t != nil {
+		if t := d.Target(n.String("$ref")); t != nil {
 			add(t)
 		}
 		for _, e := range n.List("allOf") {
-			add(e.(*object))
+			add(e.(*base.Node))
 		}
 		for _, kw := range []string{"anyOf", "oneOf"} {
 			l := n.List(kw)
 			for _, e := range l {
-				if o := e.(*object); len(l) == 1 || d.fits(v, o, 0) {
+				if o := e.(*base.Node); len(l) == 1 || d.fits(v, o, 0) {
 					add(o)
 				}
 			}
@@ -194,71 +194,28 @@ func (d *decoder) expand(v any, at []*object) []*object {
 
 // unquote decodes a string where the schema wants something else and the string
 // is exactly the JSON text of that.
-func (d *decoder) unquote(s string, at []*object, ptr string, depth int) any {
-	allowed := allTypes
+func (d *decoder) unquote(s string, at []*base.Node, ptr string, depth int) any {
+	allowed := base.AllTypes
 	for _, n := range at {
-		allowed &= d.takes(n, 0)
+		allowed &= d.Takes(n, 0)
 	}
-	if allowed&tString != 0 || allowed == 0 {
+	if allowed&base.String != 0 || allowed == 0 {
 		return s
 	}
-	v, err := ordered.Parse([]byte(s), ordered.Limits{Depth: 2 * MaxDepth, Strict: true})
-	if err != nil || !allowed.allows(kindOf(v)) || v == nil {
+	v, err := ordered.Parse([]byte(s), ordered.Limits{Depth: 2 * base.MaxDepth, Strict: true})
+	if err != nil || !allowed.Allows(base.KindOf(v)) || v == nil {
 		return s
 	}
 	d.repairs = append(d.repairs, fmt.Sprintf("%s was sent as a string that holds JSON", ptr))
 	return d.value(v, at, ptr, depth+1)
 }
 
-// takes is the set of types that a node lets through.
-func (c *conv) takes(n *object, depth int) types {
-	t := allTypes
-	if depth > 32 {
-		return t
-	}
-	if dt := declared(n); dt != 0 {
-		t = dt
-		if n.Has("nullable") {
-			t |= tNull
-		}
-	}
-	narrow := func(l []any) {
-		var some types
-		for _, v := range l {
-			some |= kindOf(v)
-		}
-		t &= some
-	}
-	if l := n.List("enum"); l != nil {
-		narrow(l)
-	}
-	if v, ok := n.Get("const"); ok {
-		narrow([]any{v})
-	}
-	if o := c.target(n.String("$ref")); o != nil {
-		t &= c.takes(o, depth+1)
-	}
-	for _, e := range n.List("allOf") {
-		t &= c.takes(e.(*object), depth+1)
-	}
-	for _, kw := range []string{"anyOf", "oneOf"} {
-		if l := n.List(kw); l != nil {
-			var some types
-			for _, e := range l {
-				some |= c.takes(e.(*object), depth+1)
-			}
-			t &= some
-		}
-	}
-	return t
-}
-
 // fits reports whether v looks like what n describes: enough to choose a branch.
-func (d *decoder) fits(v any, n *object, depth int) bool {
+func (d *decoder) fits(v any, n *base.Node, depth int) bool {
 	if d.looks++; d.looks > maxLooks || depth > 32 {
 		return true
 	}
-	if !d.takes(n, 0).allows(kindOf(v)) {
+	if !d.Takes(n, 0).Allows(base.KindOf(v)) {
 		return false
 	}
 	if c, ok := n.Get("const"); ok && !ordered.Equal(c, v) {
@@ -267,21 +224,21 @@ func (d *decoder) fits(v any, n *object, depth int) bool {
 	if l := n.List("enum"); l != nil && !slices.ContainsFunc(l, func(e any) bool { return ordered.Equal(e, v) }) {
 		return false
 	}
-	if t := d.target(n.String("$ref")); t != nil && !d.fits(v, t, depth+1) {
+	if t := d.Target(n.String("$ref")); t != nil && !d.fits(v, t, depth+1) {
 		return false
 	}
 	for _, e := range n.List("allOf") {
-		if !d.fits(v, e.(*object), depth+1) {
+		if !d.fits(v, e.(*base.Node), depth+1) {
 			return false
 		}
 	}
 	for _, kw := range []string{"anyOf", "oneOf"} {
-		if l := n.List(kw); l != nil && !slices.ContainsFunc(l, func(e any) bool { return d.fits(v, e.(*object), depth+1) }) {
+		if l := n.List(kw); l != nil && !slices.ContainsFunc(l, func(e any) bool { return d.fits(v, e.(*base.Node), depth+1) }) {
 			return false
 		}
 	}
 	switch v := v.(type) {
-	case *object:
+	case *base.Node:
 		for _, r := range n.List("required") {
 			if !v.Has(r.(string)) {
 				return false
@@ -306,3 +263,5 @@ func (d *decoder) fits(v any, n *object, depth int) bool {
 	}
 	return true
 }
+
+const maxLooks = 50_000 // at branches of unions while arguments are decoded

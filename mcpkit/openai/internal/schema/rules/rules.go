@@ -1,4 +1,11 @@
-package schema
+// Package rules says what one model API demands of the schema of a tool's
+// parameters, and whether a schema keeps to it.
+//
+//	r := rules.Rules{NoRef: true, Keywords: rules.Set("type", "properties")}
+//	err := rules.Check(tree, &r) // names the first node that breaks a rule
+//
+// It changes no schema; bringing one into form is package shape's.
+package rules
 
 import "regexp"
 
@@ -33,7 +40,8 @@ type Limits struct {
 	LongEnum   int // characters of one enum with more than 250 values
 }
 
-func set(names ...string) map[string]bool {
+// Set is a set of keywords or formats.
+func Set(names ...string) map[string]bool {
 	m := make(map[string]bool, len(names))
 	for _, n := range names {
 		m[n] = true

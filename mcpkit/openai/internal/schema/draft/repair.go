@@ -1,77 +1,79 @@
-package schema
+package draft
 
 import (
 	"encoding/json"
 	"strconv"
+	"strings"
 
 	"github.com/aurorabot-dev/platform/mcpkit/openai/internal/ordered"
+	"github.com/aurorabot-dev/platform/mcpkit/openai/internal/schema/base"
 )
 
 // repairValues checks that every keyword has a value of its form.
-func (c *conv) repairValues(n *object, ptr string) {
+func (c *conversion) repairValues(n *base.Node, ptr string) {
 	for _, kw := range n.Keys() {
 		v, _ := n.Get(kw)
-		at := ptr + "/" + escape(kw)
+		at := ptr + "/" + base.Escape(kw)
 		bad := func(code string) {
 			n.Delete(kw)
-			c.change(at, code, v, nil, true)
+			c.Report(at, code, v, nil, true)
 		}
-		if f := keywords[kw]; (f == data || f == list || f == unknown) && deep(v, MaxDepth) {
+		if f := base.Keywords[kw]; (f == base.FormData || f == base.FormList || f == base.FormUnknown) && deep(v, base.MaxDepth) {
 			bad("depth_limit")
 			continue
 		}
-		switch keywords[kw] {
-		case typeName:
+		switch base.Keywords[kw] {
+		case base.FormType:
 			c.repairType(n, v, at)
-		case text:
+		case base.FormText:
 			s, ok := v.(string)
 			if !ok {
 				bad("invalid_keyword")
-			} else if clean := Visible(s); clean != s && (kw == "title" || kw == "description" || kw == "$comment") {
+			} else if clean := base.Visible(s); clean != s && (kw == "title" || kw == "description" || kw == "$comment") {
 				n.Set(kw, clean)
-				c.change(at, "hidden_characters", s, clean, false)
+				c.Report(at, "hidden_characters", s, clean, false)
 			}
-		case number:
-			if b := bound(v); b == nil || kw == "multipleOf" && b.Sign() <= 0 {
+		case base.FormNumber:
+			if b := base.Bound(v); b == nil || kw == "multipleOf" && b.Sign() <= 0 {
 				bad("invalid_keyword")
 			}
-		case count:
-			if b := bound(v); b == nil || !b.IsInt() || b.Sign() < 0 {
+		case base.FormCount:
+			if b := base.Bound(v); b == nil || !b.IsInt() || b.Sign() < 0 {
 				bad("invalid_keyword")
 			}
-		case flag:
+		case base.FormFlag:
 			if _, ok := v.(bool); !ok {
 				bad("invalid_keyword")
 			}
-		case list:
+		case base.FormList:
 			if l, ok := v.([]any); !ok {
 				bad("invalid_keyword")
 			} else if kw == "enum" {
 				c.repairEnum(n, l, at)
 			}
-		case names:
+		case base.FormNames:
 			c.repairNames(n, kw, v, at)
-		case namesMap:
-			m, ok := v.(*object)
+		case base.FormNamesMap:
+			m, ok := v.(*base.Node)
 			if !ok {
 				bad("invalid_keyword")
 				continue
 			}
 			for _, k := range m.Keys() {
 				w, _ := m.Get(k)
-				c.repairNames(m, k, w, at+"/"+escape(k))
+				c.repairNames(m, k, w, at+"/"+base.Escape(k))
 			}
-		case schemaMap:
-			if _, ok := v.(*object); ok {
+		case base.FormSchemaMap:
+			if _, ok := v.(*base.Node); ok {
 				continue
 			}
 			if l, isList := v.([]any); kw == "properties" && (v == nil || isList && len(l) == 0) {
-				n.Set(kw, newObject())
-				c.change(at, "properties_empty", v, newObject(), false)
+				n.Set(kw, base.NewNode())
+				c.Report(at, "properties_empty", v, base.NewNode(), false)
 			} else {
 				bad("invalid_keyword")
 			}
-		case schemaList:
+		case base.FormSchemaList:
 			if l, ok := v.([]any); !ok || len(l) == 0 {
 				bad("invalid_keyword")
 			}
@@ -91,7 +93,7 @@ func deep(v any, limit int) bool {
 				return true
 			}
 		}
-	case *object:
+	case *base.Node:
 		for _, k := range v.Keys() {
 			if e, _ := v.Get(k); deep(e, limit-1) {
 				return true
@@ -101,8 +103,8 @@ func deep(v any, limit int) bool {
 	return false
 }
 
-func (c *conv) repairType(n *object, v any, at string) {
-	var t types
+func (c *conversion) repairType(n *base.Node, v any, at string) {
+	var t base.Types
 	alias, known := false, true
 	read := func(e any) {
 		s, ok := e.(string)
@@ -124,16 +126,16 @@ func (c *conv) repairType(n *object, v any, at string) {
 	switch {
 	case !known || t == 0: // a name that nobody knows may mean anything
 		n.Delete("type")
-		c.change(at, "invalid_type", v, nil, true)
+		c.Report(at, "invalid_type", v, nil, true)
 	case alias:
-		n.Set("type", t.keyword())
-		c.change(at, "type_alias", v, t.keyword(), false)
+		n.Set("type", t.Keyword())
+		c.Report(at, "type_alias", v, t.Keyword(), false)
 	}
 }
 
 // repairEnum takes out repeated values; an empty list would forbid everything
 // and APIs refuse it.
-func (c *conv) repairEnum(n *object, l []any, at string) {
+func (c *conversion) repairEnum(n *base.Node, l []any, at string) {
 	var out []any
 	seen := make(map[string]bool, len(l))
 	for _, v := range l {
@@ -146,16 +148,16 @@ func (c *conv) repairEnum(n *object, l []any, at string) {
 	switch {
 	case len(out) == 0:
 		n.Delete("enum")
-		c.change(at, "enum_empty", l, nil, true)
+		c.Report(at, "enum_empty", l, nil, true)
 	case len(out) < len(l):
 		n.Set("enum", out)
-		c.change(at, "enum_duplicates", l, out, false)
+		c.Report(at, "enum_duplicates", l, out, false)
 	}
 }
 
 // repairNames mends a list of names. A boolean "required" (draft-03) was lifted
 // by the parent already; what is left of it here is noise.
-func (c *conv) repairNames(n *object, kw string, v any, at string) {
+func (c *conversion) repairNames(n *base.Node, kw string, v any, at string) {
 	l, ok := v.([]any)
 	var out []any
 	seen := map[string]bool{}
@@ -169,46 +171,46 @@ func (c *conv) repairNames(n *object, kw string, v any, at string) {
 	case !ok:
 		n.Delete(kw)
 		_, isBool := v.(bool)
-		c.change(at, "required_invalid", v, nil, !isBool)
+		c.Report(at, "required_invalid", v, nil, !isBool)
 	case len(out) < len(l):
 		if out == nil {
 			out = []any{}
 		}
 		n.Set(kw, out)
-		c.change(at, "required_invalid", v, out, false)
+		c.Report(at, "required_invalid", v, out, false)
 	}
 }
 
 // repairChild makes a schema of what stands in a schema position.
-func (c *conv) repairChild(n *object, p place, child any, at string) any {
+func (c *conversion) repairChild(n *base.Node, p base.Place, child any, at string) any {
 	switch v := child.(type) {
-	case *object:
-		if p.keyword == "properties" {
-			c.liftRequired(n, p.name, v, at)
+	case *base.Node:
+		if p.Keyword == "properties" {
+			c.liftRequired(n, p.Name, v, at)
 		}
 		c.repairNode(v, at)
 		return v
 	case bool:
-		if keywords[p.keyword] == schemaOrFlag {
+		if base.Keywords[p.Keyword] == base.FormSchemaOrFlag {
 			return v
 		}
-		out := newObject()
+		out := base.NewNode()
 		if !v {
-			out.Set("not", newObject())
+			out.Set("not", base.NewNode())
 		}
-		c.change(at, "boolean_schema", v, out, false)
-		c.origin[out] = at
+		c.Report(at, "boolean_schema", v, out, false)
+		c.Origin[out] = at
 		return out
 	}
-	out := newObject()
-	c.origin[out] = at
-	c.change(at, "invalid_schema", child, out, true)
+	out := base.NewNode()
+	c.Origin[out] = at
+	c.Report(at, "invalid_schema", child, out, true)
 	return out
 }
 
 // liftRequired turns a property's own "required": true (draft-03) into an entry
 // of its object's list.
-func (c *conv) liftRequired(n *object, name string, child *object, at string) {
+func (c *conversion) liftRequired(n *base.Node, name string, child *base.Node, at string) {
 	v, _ := child.Get("required")
 	on, isBool := v.(bool)
 	if !isBool {
@@ -217,67 +219,21 @@ func (c *conv) liftRequired(n *object, name string, child *object, at string) {
 	child.Delete("required")
 	if on {
 		l := n.List("required")
-		if !containsName(l, name) {
+		if !base.HasName(l, name) {
 			n.Set("required", append(l[:len(l):len(l)], name))
 		}
 	}
-	c.change(at+"/required", "required_lifted", v, nil, false)
-}
-
-func containsName(l []any, name string) bool {
-	for _, v := range l {
-		if v == name {
-			return true
-		}
-	}
-	return false
-}
-
-func removeRequired(n *object, name string) {
-	l := n.List("required")
-	if !containsName(l, name) {
-		return
-	}
-	out := []any{}
-	for _, v := range l {
-		if v != name {
-			out = append(out, v)
-		}
-	}
-	n.Set("required", out)
-}
-
-// never reports whether a node can fit no value: {"not":{}}.
-func never(n *object) bool {
-	v, ok := n.Get("not")
-	if !ok {
-		return false
-	}
-	if v == true {
-		return true
-	}
-	o, isObject := v.(*object)
-	return isObject && open(o)
-}
-
-// open reports whether a node constrains nothing.
-func open(n *object) bool {
-	for _, kw := range n.Keys() {
-		if !annotations[kw] {
-			return false
-		}
-	}
-	return true
+	c.Report(at+"/required", "required_lifted", v, nil, false)
 }
 
 // repairUnions takes branches that no value fits out of unions: what the
 // "optional" of some schema generators leaves behind.
-func (c *conv) repairUnions(n *object, ptr string) {
+func (c *conversion) repairUnions(n *base.Node, ptr string) {
 	for _, kw := range []string{"anyOf", "oneOf"} {
 		l := n.List(kw)
 		var kept []any
 		for _, v := range l {
-			if o, ok := v.(*object); ok && !never(o) {
+			if o, ok := v.(*base.Node); ok && !base.Never(o) {
 				kept = append(kept, o)
 			}
 		}
@@ -285,7 +241,7 @@ func (c *conv) repairUnions(n *object, ptr string) {
 			continue
 		}
 		n.Set(kw, kept)
-		if o := kept[0].(*object); len(kept) == 1 && disjoint(n, o, kw) {
+		if o := kept[0].(*base.Node); len(kept) == 1 && disjoint(n, o, kw) {
 			n.Delete(kw)
 			for _, k := range o.Keys() {
 				if v, _ := o.Get(k); !n.Has(k) {
@@ -293,15 +249,15 @@ func (c *conv) repairUnions(n *object, ptr string) {
 				}
 			}
 		}
-		c.change(ptr+"/"+kw, "never_branch", l, kept, false)
+		c.Report(ptr+"/"+kw, "never_branch", l, kept, false)
 	}
 }
 
 // disjoint reports whether n, without kw, and o can be one node: they share
 // annotations at most, and no keyword of one counts on the other's absence.
-func disjoint(n, o *object, kw string) bool {
+func disjoint(n, o *base.Node, kw string) bool {
 	for _, k := range n.Keys() {
-		if k != kw && !annotations[k] && k != "$schema" && k != "$defs" {
+		if k != kw && !base.Annotations[k] && k != "$schema" && k != "$defs" {
 			return false
 		}
 	}
@@ -309,20 +265,43 @@ func disjoint(n, o *object, kw string) bool {
 }
 
 // repairArray gives an array its "items" schema, which the APIs insist on.
-func (c *conv) repairArray(n *object, ptr string) {
+func (c *conversion) repairArray(n *base.Node, ptr string) {
 	if o, ok := n.Get("items"); ok {
-		if s, isObject := o.(*object); isObject && never(s) && !n.Has("unevaluatedItems") {
+		if s, isObject := o.(*base.Node); isObject && base.Never(s) && !n.Has("unevaluatedItems") {
 			limit := json.Number(strconv.Itoa(len(n.List("prefixItems"))))
 			if v, _ := n.Get("maxItems"); v == nil || ordered.Compare(v.(json.Number), limit) > 0 {
 				n.Set("maxItems", limit)
 			}
-			n.Set("items", newObject())
-			c.change(ptr+"/items", "closed_tuple", false, limit, false)
+			n.Set("items", base.NewNode())
+			c.Report(ptr+"/items", "closed_tuple", false, limit, false)
 		}
 		return
 	}
-	if declared(n)&tArray != 0 {
-		n.Set("items", newObject())
-		c.change(ptr+"/items", "items_missing", nil, newObject(), false)
+	if base.Declared(n)&base.Array != 0 {
+		n.Set("items", base.NewNode())
+		c.Report(ptr+"/items", "items_missing", nil, base.NewNode(), false)
 	}
+}
+
+// aliases are names of types in the languages that servers are written in.
+var aliases = map[string]string{
+	"int": "integer", "int32": "integer", "int64": "integer", "uint": "integer", "long": "integer", "bigint": "integer",
+	"float": "number", "float32": "number", "float64": "number", "double": "number", "decimal": "number",
+	"str": "string", "text": "string", "char": "string",
+	"bool": "boolean",
+	"dict": "object", "map": "object", "struct": "object", "record": "object", "hash": "object",
+	"list": "array", "tuple": "array", "set": "array", "slice": "array",
+	"none": "null", "nil": "null", "undefined": "null", "nonetype": "null",
+}
+
+// readType makes a type name of JSON Schema of s; alias says that s was none.
+func readType(s string) (t base.Types, alias bool) {
+	if t := base.TypeNamed(s); t != 0 {
+		return t, false
+	}
+	low := strings.ToLower(strings.TrimSpace(s))
+	if a, ok := aliases[low]; ok {
+		low = a
+	}
+	return base.TypeNamed(low), true
 }

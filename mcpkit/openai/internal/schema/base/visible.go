@@ -1,6 +1,8 @@
-package schema
+package base
 
-import "strings"
+import (
+	"strings"
+)
 
 // Visible removes the characters of s that a person does not see and a model
 // reads: tags, zero-width and bidirectional controls, variation selectors

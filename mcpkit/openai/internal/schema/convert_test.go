@@ -4,56 +4,11 @@ import (
 	"encoding/json"
 	"slices"
 	"testing"
+
+	"github.com/aurorabot-dev/platform/mcpkit/openai/internal/schema/rules"
 )
 
-func TestPatternsThatAllEnginesReadAreKept(t *testing.T) {
-	for in, want := range map[string]string{ // "" where there is no form that takes the same strings
-		`^[A-Z]{3}-[0-9]+$`: `^[A-Z]{3}-[0-9]+$`,
-		`^\d+(?:\.\d+)?$`:   `^\d+(?:\.\d+)?$`,
-		`^.{1,2000}$`:       `^.{1,2000}$`, // beyond Go's own limit
-		`^[é\-_/]*$`:        `^[é\-_/]*$`,
-		`^\u00e9\x41$`:      `^\u00e9\x41$`,
-		`a[b[]`:             `a[b[]`,
-		`(?=x)`:             ``,
-		`(?<!x)y`:           ``,
-		`(?<name>x)`:        ``,
-		`(a)\1`:             ``,
-		`\p{L}`:             ``,
-		`\u{1F600}`:         ``,
-		`\ud83d\ude00`:      ``,
-		`[[:alpha:]]`:       ``,
-		`[]`:                ``,
-		`[^]`:               ``,
-		`a++`:               ``,
-		`(`:                 ``,
-		`a{2,1}`:            ``,
-		`\`:                 ``,
-		`[a&&b]`:            ``,
-	} {
-		got, ok := PatternRules{}.fit(in)
-		if ok != (want != "") || got != want {
-			t.Errorf("%s became %q, %v", in, got, ok)
-		}
-	}
-}
-
-func TestPatternsAreRewrittenForNarrowEngines(t *testing.T) {
-	llama := PatternRules{EscapeBrackets: true, Anchored: true, NoClassEscapes: true, MaxRepeat: 100}
-	for in, want := range map[string]string{
-		`^\d{3}[\w.]\S$`: `^[0-9]{3}[A-Za-z0-9_.][^ \t\n\r\f\v]$`,
-		`^[a[]$`:         `^[a\[]$`,
-		`^[\D]$`:         ``,
-		`\d`:             ``,
-		`^a\$`:           ``,
-		`^a{1,101}$`:     ``,
-	} {
-		if got, ok := llama.fit(in); ok != (want != "") || got != want {
-			t.Errorf("%s became %q, %v", in, got, ok)
-		}
-	}
-}
-
-func convert(t *testing.T, in string, r *Rules) *Result {
+func converted(t *testing.T, in string, r *rules.Rules) *Result {
 	t.Helper()
 	out := Convert(json.RawMessage(in), r)
 	if !json.Valid(out.Parameters) {
@@ -69,7 +24,7 @@ func TestAValidSchemaPassesUnchanged(t *testing.T) {
 		`{"type":"object","properties":{},"additionalProperties":{"type":"array","prefixItems":[{"type":"string"}],"items":{"type":"number"}}}`,
 		`{"title":"T","type":"object","properties":{"type":{"type":"string"},"properties":{"type":"object"},"required":{"type":"boolean"}},"patternProperties":{"^x":{"type":"string"}},"if":{"required":["type"]},"then":{"required":["properties"]}}`,
 	} {
-		if out := convert(t, in, &Rules{}); string(out.Parameters) != in || len(out.Changes) > 0 {
+		if out := converted(t, in, &rules.Rules{}); string(out.Parameters) != in || len(out.Changes) > 0 {
 			t.Errorf("%s\nbecame %s\n%+v", in, out.Parameters, out.Changes)
 		}
 	}
@@ -84,14 +39,14 @@ func TestReferencesAreFoundWhereverTheyLead(t *testing.T) {
 		`{"type":"object","properties":{"a":{"properties":{"b":{"type":"null"}}},"c":{"$ref":"#/properties/a/properties/b"},"d":{"$ref":"#/properties/a"}}}`:           `{"type":"object","properties":{"a":{"$ref":"#/$defs/a"},"c":{"$ref":"#/$defs/b"},"d":{"$ref":"#/$defs/a"}},"$defs":{"b":{"type":"null"},"a":{"properties":{"b":{"$ref":"#/$defs/b"}}}}}`,
 		`{"type":"object","properties":{"a":{"$ref":"http://elsewhere/x.json"},"b":{"$ref":7},"c":{"$dynamicRef":"#m"},"d":{"$dynamicAnchor":"m"}}}`:                   `{"type":"object","properties":{"a":{},"b":{},"c":{"$ref":"#/$defs/m"},"d":{"$ref":"#/$defs/m"}},"$defs":{"m":{}}}`,
 	} {
-		if out := convert(t, in, &Rules{}); string(out.Parameters) != want {
+		if out := converted(t, in, &rules.Rules{}); string(out.Parameters) != want {
 			t.Errorf("%s\nbecame %s\nwant   %s\n%+v", in, out.Parameters, want, out.Changes)
 		}
 	}
 }
 
 func TestAReferenceToTheRootKeepsItsMeaningWhenTheRootChanges(t *testing.T) {
-	out := convert(t, `{"anyOf":[{"type":"object","properties":{"leaf":{"type":"string"}},"required":["leaf"]},{"type":"object","properties":{"kids":{"type":"array","items":{"$ref":"#"}}},"required":["kids"]}]}`, &Rules{})
+	out := converted(t, `{"anyOf":[{"type":"object","properties":{"leaf":{"type":"string"}},"required":["leaf"]},{"type":"object","properties":{"kids":{"type":"array","items":{"$ref":"#"}}},"required":["kids"]}]}`, &rules.Rules{})
 	const want = `{"type":"object","properties":{"leaf":{"type":"string"},"kids":{"type":"array","items":{"$ref":"#/$defs/root"}}},"$defs":{"root":{"anyOf":[{"type":"object","properties":{"leaf":{"type":"string"}},"required":["leaf"]},{"type":"object","properties":{"kids":{"type":"array","items":{"$ref":"#/$defs/root"}}},"required":["kids"]}]}}}`
 	if string(out.Parameters) != want {
 		t.Errorf("became %s", out.Parameters)
@@ -109,7 +64,7 @@ func TestOlderDraftsBecome202012(t *testing.T) {
 		`{"$schema":"http://json-schema.org/draft-03/schema#","type":"object","properties":{"a":{"type":"any","required":true,"divisibleBy":2,"disallow":"string","extends":{"type":"number"}}}}`:  `{"type":"object","properties":{"a":{"multipleOf":2,"not":{"type":"string"},"allOf":[{"type":"number"}]}},"required":["a"]}`,
 		`{"type":"object","properties":{"a":{"anyOf":[{"type":"string"}],"nullable":true,"description":"d"},"b":{"enum":["x"],"type":"string","nullable":true}}}`:                                  `{"type":"object","properties":{"a":{"anyOf":[{"anyOf":[{"type":"string"}]},{"type":"null"}],"description":"d"},"b":{"enum":["x",null],"type":["string","null"]}}}`,
 	} {
-		if out := convert(t, in, &Rules{}); string(out.Parameters) != want {
+		if out := converted(t, in, &rules.Rules{}); string(out.Parameters) != want {
 			t.Errorf("%s\nbecame %s\nwant   %s", in, out.Parameters, want)
 		}
 	}
@@ -117,30 +72,15 @@ func TestOlderDraftsBecome202012(t *testing.T) {
 
 func TestWhatNegationTurnsAroundIsRemovedWhole(t *testing.T) {
 	in := `{"type":"object","properties":{"a":{"type":"string","not":{"pattern":"(?=x)"}},"b":{"oneOf":[{"type":"string","pattern":"\\p{L}"},{"type":"string","maxLength":1}]},"c":{"if":{"pattern":"(?!y)"},"then":{"maxLength":2}}}}`
-	out := convert(t, in, &Rules{})
+	out := converted(t, in, &rules.Rules{})
 	const want = `{"type":"object","properties":{"a":{"type":"string","description":"Must not match {\"pattern\":\"(?=x)\"}."},"b":{"anyOf":[{"type":"string","description":"Must match the pattern \\p{L}."},{"type":"string","maxLength":1}]},"c":{"description":"If it matches {\"pattern\":\"(?!y)\"}. then also {\"maxLength\":2}."}}}`
 	if string(out.Parameters) != want {
 		t.Errorf("became %s", out.Parameters)
 	}
 }
 
-func TestVisibleKeepsWritingsThatNeedJoiners(t *testing.T) {
-	for in, want := range map[string]string{
-		"a\u200bb\u202ec\U000e0041": "abc",
-		"👩\u200d💻":                  "👩\u200d💻",
-		"می\u200cخواهم":             "می\u200cخواهم",
-		"pa\u200dss":                "pass",
-		"line\n\ttab\x1b[31m":       "line\n\ttab[31m",
-		"❤\ufe0f":                   "❤\ufe0f",
-	} {
-		if got := Visible(in); got != want {
-			t.Errorf("%q became %q", in, got)
-		}
-	}
-}
-
 func TestAlternativesThatExcludeEachOthersKeysStayUsable(t *testing.T) {
-	out := convert(t, `{"type":"object","oneOf":[{"properties":{"a":{"type":"string"},"b":false},"required":["a"]},{"properties":{"a":false,"b":{"type":"string"}},"required":["b"]}]}`, &Rules{})
+	out := converted(t, `{"type":"object","oneOf":[{"properties":{"a":{"type":"string"},"b":false},"required":["a"]},{"properties":{"a":false,"b":{"type":"string"}},"required":["b"]}]}`, &rules.Rules{})
 	if want := `{"type":"object","properties":{"a":{"type":"string"},"b":{"type":"string"}}}`; string(out.Parameters) != want {
 		t.Errorf("became %s", out.Parameters)
 	}

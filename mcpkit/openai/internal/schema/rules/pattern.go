@@ -1,4 +1,4 @@
-package schema
+package rules
 
 import (
 	"errors"
@@ -19,9 +19,9 @@ type PatternRules struct {
 // digits, words and spaces written out; \s as Python and RE2 share it.
 var classes = map[byte]string{'d': `0-9`, 'w': `A-Za-z0-9_`, 's': ` \t\n\r\f\v`}
 
-// fit returns the pattern as the rules want it, and whether there is such a
+// Fit returns the pattern as the rules want it, and whether there is such a
 // form that takes the same strings.
-func (r PatternRules) fit(pattern string) (string, bool) {
+func (r PatternRules) Fit(pattern string) (string, bool) {
 	var out, check strings.Builder // check is the same for Go's parser
 	both := func(s string) { out.WriteString(s); check.WriteString(s) }
 	inClass := false

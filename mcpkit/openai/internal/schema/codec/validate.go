@@ -1,4 +1,4 @@
-package schema
+package codec
 
 import (
 	"fmt"
@@ -12,12 +12,13 @@ import (
 
 	"github.com/aurorabot-dev/platform/mcpkit/jsoncheck"
 	"github.com/aurorabot-dev/platform/mcpkit/openai/internal/ordered"
+	"github.com/aurorabot-dev/platform/mcpkit/openai/internal/schema/base"
 )
 
 // compile makes a checker of a document in 2020-12; nil when it has none. A
 // pattern that Go cannot read lets everything through: the server will check it
 // itself.
-func compile(root *object) *jsoncheck.Schema {
+func compile(root *base.Node) *jsoncheck.Schema {
 	doc := ordered.Plain(root).(map[string]any)
 	delete(doc, "$schema")
 	s, err := jsoncheck.Compile(doc, jsoncheck.Options{LenientPatterns: true})
@@ -49,7 +50,7 @@ func (k *Codec) explain(ve *jsonschema.ValidationError) string {
 		if len(e.InstanceLocation) > 0 {
 			where = ""
 			for _, seg := range e.InstanceLocation {
-				where += "/" + escape(k.modelKey(seg))
+				where += "/" + base.Escape(k.modelKey(seg))
 			}
 		}
 		what := e.ErrorKind.LocalizedString(p)

@@ -1,37 +1,39 @@
-package schema
+package rules
 
 import (
 	"fmt"
 	"slices"
 
 	"github.com/aurorabot-dev/platform/mcpkit/openai/internal/ordered"
+	"github.com/aurorabot-dev/platform/mcpkit/openai/internal/schema/base"
 )
 
-// check holds the outcome against what all APIs and the rules demand. It
+// Check holds a converted schema against what all APIs and the rules demand. It
 // trusts no pass: a defect of one must cost a tool its detail, not every tool
 // its place.
-func (c *conv) check() error {
-	if c.err != nil {
-		return c.err
+func Check(tree *base.Tree, r *Rules) error {
+	if tree.Err != nil {
+		return tree.Err
 	}
-	if c.root.String("type") != "object" || c.root.Object("properties") == nil || combined(c.root) {
+	if tree.Root.String("type") != "object" || tree.Root.Object("properties") == nil || base.Combined(tree.Root) {
 		return wrong("", "the root is no plain object schema")
 	}
-	k := checker{conv: c}
-	k.node(c.root, "", 0)
-	if k.err == nil && c.rules.Strict != nil {
-		k.err = c.checkLimits()
+	k := checker{Tree: tree, rules: r}
+	k.node(tree.Root, "", 0)
+	if k.err == nil && r.Strict != nil {
+		k.err = checkLimits(tree, r.Strict)
 	}
 	return k.err
 }
 
 func wrong(at, format string, args ...any) error {
-	return &failure{"self_check", fmt.Sprintf("%s: %s", at, fmt.Sprintf(format, args...))}
+	return &base.Failure{Code: "self_check", Message: fmt.Sprintf("%s: %s", at, fmt.Sprintf(format, args...))}
 }
 
 type checker struct {
-	*conv
-	err error
+	*base.Tree
+	rules *Rules
+	err   error
 }
 
 func (k *checker) fail(at, format string, args ...any) {
@@ -40,11 +42,11 @@ func (k *checker) fail(at, format string, args ...any) {
 	}
 }
 
-func (k *checker) node(n *object, at string, depth int) {
+func (k *checker) node(n *base.Node, at string, depth int) {
 	if k.err != nil {
 		return
 	}
-	if depth > 3*MaxDepth {
+	if depth > 3*base.MaxDepth {
 		k.fail(at, "too deep")
 		return
 	}
@@ -60,22 +62,22 @@ func (k *checker) node(n *object, at string, depth int) {
 	k.refs(n, at)
 	k.types(n, at)
 	k.constraints(n, at)
-	each(n, func(p place, child any) any {
+	base.Each(n, func(p base.Place, child any) any {
 		switch v := child.(type) {
-		case *object:
-			k.node(v, p.pointer(at), depth+1)
+		case *base.Node:
+			k.node(v, p.Pointer(at), depth+1)
 		case bool:
-			if keywords[p.keyword] != schemaOrFlag {
-				k.fail(p.pointer(at), "a boolean is no schema here")
+			if base.Keywords[p.Keyword] != base.FormSchemaOrFlag {
+				k.fail(p.Pointer(at), "a boolean is no schema here")
 			}
 		default:
-			k.fail(p.pointer(at), "no schema")
+			k.fail(p.Pointer(at), "no schema")
 		}
 		return child
 	})
 }
 
-func (k *checker) refs(n *object, at string) {
+func (k *checker) refs(n *base.Node, at string) {
 	v, has := n.Get("$ref")
 	if !has {
 		return
@@ -84,16 +86,16 @@ func (k *checker) refs(n *object, at string) {
 	switch {
 	case k.rules.NoRef:
 		k.fail(at, "a reference is not allowed")
-	case k.target(ref) == nil:
+	case k.Target(ref) == nil:
 		k.fail(at, "%q leads nowhere", ref)
 	case k.rules.Strict != nil && n.Len() > 1:
 		k.fail(at, "a reference has siblings")
 	}
 }
 
-func (k *checker) types(n *object, at string) {
+func (k *checker) types(n *base.Node, at string) {
 	r := k.rules
-	t := declared(n)
+	t := base.Declared(n)
 	union := n.Has("$ref") || n.Has("anyOf") || n.Has("oneOf") || n.Has("allOf")
 	_, isList := n.List("type"), n.List("type") != nil
 	switch {
@@ -103,14 +105,14 @@ func (k *checker) types(n *object, at string) {
 		k.fail(at, "a list of types")
 	case r.SingleType && n.Has("anyOf") && n.Len() > 1:
 		k.fail(at, "anyOf is not alone")
-	case t&tArray != 0 && n.Object("items") == nil && !(r.NoRef && r.Typed):
+	case t&base.Array != 0 && n.Object("items") == nil && !(r.NoRef && r.Typed):
 		k.fail(at, "an array without items")
 	}
 	if r.SingleType {
-		if l := n.List("enum"); l != nil && (t != tString || slices.ContainsFunc(l, func(v any) bool { return kindOf(v) != tString })) {
+		if l := n.List("enum"); l != nil && (t != base.String || slices.ContainsFunc(l, func(v any) bool { return base.KindOf(v) != base.String })) {
 			k.fail(at, "an enum of other things than strings")
 		}
-		if t != tObject && (n.Has("properties") || n.Has("required")) {
+		if t != base.Object && (n.Has("properties") || n.Has("required")) {
 			k.fail(at, "properties of no object")
 		}
 		for _, v := range n.List("required") {
@@ -119,7 +121,7 @@ func (k *checker) types(n *object, at string) {
 			}
 		}
 	}
-	if r.Strict != nil && t&tObject != 0 {
+	if r.Strict != nil && t&base.Object != 0 {
 		props := n.Object("properties")
 		if ap, _ := n.Get("additionalProperties"); ap != false || props == nil {
 			k.fail(at, "an open object")
@@ -132,10 +134,10 @@ func (k *checker) types(n *object, at string) {
 	}
 }
 
-func (k *checker) constraints(n *object, at string) {
+func (k *checker) constraints(n *base.Node, at string) {
 	r := k.rules
 	if p, ok := n.Get("pattern"); ok {
-		if s, good := r.Pattern.fit(p.(string)); !good || s != p {
+		if s, good := r.Pattern.Fit(p.(string)); !good || s != p {
 			k.fail(at, "the pattern %q", p)
 		}
 	}
@@ -144,7 +146,7 @@ func (k *checker) constraints(n *object, at string) {
 	}
 	if m := n.Object("patternProperties"); m != nil {
 		for _, p := range m.Keys() {
-			if s, good := r.Pattern.fit(p); !good || s != p {
+			if s, good := r.Pattern.Fit(p); !good || s != p {
 				k.fail(at, "the pattern %q", p)
 			}
 		}
@@ -161,35 +163,35 @@ func (k *checker) constraints(n *object, at string) {
 // wellFormed reports whether the meta-schema of 2020-12 lets kw have the value v;
 // schemas themselves are looked at by the walk.
 func wellFormed(kw string, v any) bool {
-	switch keywords[kw] {
-	case text:
-		return kindOf(v) == tString
-	case number:
-		b := bound(v)
+	switch base.Keywords[kw] {
+	case base.FormText:
+		return base.KindOf(v) == base.String
+	case base.FormNumber:
+		b := base.Bound(v)
 		return b != nil && (kw != "multipleOf" || b.Sign() > 0)
-	case count:
-		b := bound(v)
+	case base.FormCount:
+		b := base.Bound(v)
 		return b != nil && b.IsInt() && b.Sign() >= 0
-	case flag:
-		return kindOf(v) == tBoolean
-	case list:
-		return kindOf(v) == tArray
-	case names:
+	case base.FormFlag:
+		return base.KindOf(v) == base.Boolean
+	case base.FormList:
+		return base.KindOf(v) == base.Array
+	case base.FormNames:
 		return distinctNames(v)
-	case namesMap:
-		m, ok := v.(*object)
+	case base.FormNamesMap:
+		m, ok := v.(*base.Node)
 		return ok && !slices.ContainsFunc(m.Keys(), func(k string) bool { e, _ := m.Get(k); return !distinctNames(e) })
-	case schemaMap:
-		return kindOf(v) == tObject
-	case schemaList:
+	case base.FormSchemaMap:
+		return base.KindOf(v) == base.Object
+	case base.FormSchemaList:
 		l, ok := v.([]any)
 		return ok && len(l) > 0
-	case typeName:
+	case base.FormType:
 		if s, ok := v.(string); ok {
-			return typeOf(s) != 0
+			return base.TypeNamed(s) != 0
 		}
 		l, ok := v.([]any)
-		return ok && len(l) > 0 && distinctNames(v) && !slices.ContainsFunc(l, func(e any) bool { return typeOf(e.(string)) == 0 })
+		return ok && len(l) > 0 && distinctNames(v) && !slices.ContainsFunc(l, func(e any) bool { return base.TypeNamed(e.(string)) == 0 })
 	}
 	return true
 }
@@ -208,11 +210,10 @@ func distinctNames(v any) bool {
 }
 
 // checkLimits holds a strict schema against the limits of strict mode.
-func (c *conv) checkLimits() error {
-	l := c.rules.Strict
+func checkLimits(tree *base.Tree, l *Limits) error {
 	var properties, values, chars, longest int
-	nodes(c.root, func(n *object) {
-		for _, m := range []*object{n.Object("properties"), n.Object("$defs")} {
+	base.Walk(tree.Root, func(n *base.Node) {
+		for _, m := range []*base.Node{n.Object("properties"), n.Object("$defs")} {
 			if m == nil {
 				continue
 			}
@@ -239,14 +240,14 @@ func (c *conv) checkLimits() error {
 			}
 		}
 	})
-	depth := c.depth(c.root, map[*object]int{})
+	depth := depth(tree, tree.Root, map[*base.Node]int{})
 	for _, x := range []struct {
 		what      string
 		got, most int
 	}{{"levels", depth, l.Depth}, {"properties", properties, l.Properties}, {"enum values", values, l.EnumValues},
 		{"characters of names", chars, l.NameChars}, {"characters in one long enum", longest, l.LongEnum}} {
 		if x.got > x.most {
-			return &failure{"strict_limit", fmt.Sprintf("%d %s; strict mode allows %d", x.got, x.what, x.most)}
+			return &base.Failure{Code: "strict_limit", Message: fmt.Sprintf("%d %s; strict mode allows %d", x.got, x.what, x.most)}
 		}
 	}
 	return nil
@@ -255,22 +256,22 @@ func (c *conv) checkLimits() error {
 // depth counts the levels of objects below and including n; recursion counts
 // once. known holds what was counted already: a schema of definitions that each
 // use the next one twice has more paths than nodes.
-func (c *conv) depth(n *object, known map[*object]int) int {
+func depth(tree *base.Tree, n *base.Node, known map[*base.Node]int) int {
 	if d, ok := known[n]; ok {
 		return d
 	}
 	known[n] = 0 // while it is on the path
 	deepest := 0
-	if t := c.target(n.String("$ref")); t != nil {
-		deepest = c.depth(t, known)
+	if t := tree.Target(n.String("$ref")); t != nil {
+		deepest = depth(tree, t, known)
 	}
-	each(n, func(p place, child any) any {
-		if o, ok := child.(*object); ok && p.keyword != "$defs" {
-			deepest = max(deepest, c.depth(o, known))
+	base.Each(n, func(p base.Place, child any) any {
+		if o, ok := child.(*base.Node); ok && p.Keyword != "$defs" {
+			deepest = max(deepest, depth(tree, o, known))
 		}
 		return child
 	})
-	if declared(n)&tObject != 0 {
+	if base.Declared(n)&base.Object != 0 {
 		deepest++
 	}
 	known[n] = deepest
