@@ -24,15 +24,21 @@ const (
 // once and allocates nothing, but knows only what most schemas are made of; where
 // it says no, Decode and Check have the word.
 func (s *Schema) Accepts(raw []byte) bool {
+	ok, _ := s.accepts(raw)
+	return ok
+}
+
+// accepts also tells how many visits were left; fewer than none where they ran out.
+func (s *Schema) accepts(raw []byte) (ok bool, left int) {
 	if s.quick == nil || !utf8.Valid(raw) {
-		return false
+		return false, 0
 	}
 	r := reader{decoder: decoder{b: raw, discard: true}, left: maxAcceptVisits + len(raw)/4}
 	if !r.fits(s.quick, 0) {
-		return false
+		return false, r.left
 	}
 	r.space()
-	return r.i == len(raw)
+	return r.i == len(raw), r.left
 }
 
 // kinds is a set of JSON types.

@@ -147,6 +147,11 @@ func (s *Schema) spend(cost int) {
 	}
 }
 
+// budget is how much the check of a value of so many bytes may spend.
+func budget(size int) int {
+	return min(maxEvaluations+size*evaluationsPerByte, mostEvaluations)
+}
+
 var errBudget = errors.New("it takes too long to check against the schema; send something simpler")
 
 // Check checks a value that is size bytes long as JSON. The error is a
@@ -170,7 +175,7 @@ func (s *Schema) Check(value any, size int) (err error) {
 			err = fmt.Errorf("it cannot be checked against the schema: %v", r)
 		}
 	}()
-	s.left = min(maxEvaluations+size*evaluationsPerByte, mostEvaluations)
+	s.left = budget(size)
 	return s.schema.Validate(value)
 }
 
