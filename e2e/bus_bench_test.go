@@ -31,6 +31,7 @@ import (
 	"github.com/aurorabot-dev/platform/bridge/inbox"
 	"github.com/aurorabot-dev/platform/bridge/inbox/queue"
 	"github.com/aurorabot-dev/platform/bridge/journal"
+	"github.com/aurorabot-dev/platform/bridge/journal/segment"
 	"github.com/aurorabot-dev/platform/mcpkit/durable"
 )
 
@@ -631,7 +632,7 @@ func remember(t *testing.T, dir string) {
 	var last uint64
 	for i := range ids {
 		if err := j.Append(t.Context(), func(q journal.Queue) (err error) {
-			last, err = q.Add(journal.Record{Kind: journal.RecordOnly, Source: fmt.Sprint("app", i%producers), Key: journal.KeyOf(fmt.Sprint(i))})
+			last, err = q.Add(segment.Record{Kind: segment.RecordOnly, Source: fmt.Sprint("app", i%producers), Key: segment.KeyOf(fmt.Sprint(i))})
 			return err
 		}); err != nil {
 			t.Fatal(err)

@@ -26,6 +26,7 @@ import (
 	"github.com/aurorabot-dev/platform/bridge/bus"
 	"github.com/aurorabot-dev/platform/bridge/bustest"
 	"github.com/aurorabot-dev/platform/bridge/journal"
+	"github.com/aurorabot-dev/platform/bridge/journal/space"
 	"github.com/aurorabot-dev/platform/bridge/natsbus"
 )
 
@@ -248,7 +249,7 @@ func TestACommittedEventSurvivesTheDeathOfEachLeaderAndOfTheWholeCluster(t *test
 	js := cluster.admin()
 	b, err := natsbus.Open(t.Context(), natsbus.Options{URLs: cluster.urls(), Replicas: 3, Retry: 50 * time.Millisecond, CloseTimeout: natsPatience,
 		AckTimeout: 2 * time.Second, MaxLag: 20_000,
-		Journal: journal.Options{Dir: filepath.Join(t.TempDir(), "journal"), Space: journal.Space{Bytes: 1, Percent: 1e-9, Inodes: 1e-9}}})
+		Journal: journal.Options{Dir: filepath.Join(t.TempDir(), "journal"), Space: space.Reserve{Bytes: 1, Percent: 1e-9, Inodes: 1e-9}}})
 	if err != nil {
 		t.Fatal(err)
 	}

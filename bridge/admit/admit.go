@@ -21,6 +21,7 @@ import (
 	"github.com/aurorabot-dev/platform/amp"
 	"github.com/aurorabot-dev/platform/bridge/bus"
 	"github.com/aurorabot-dev/platform/bridge/journal"
+	"github.com/aurorabot-dev/platform/bridge/journal/segment"
 )
 
 // Desk admits events to a journal. It is safe for concurrent use.
@@ -172,14 +173,14 @@ func (d *Desk) enqueue(q journal.Queue, m *draft) error {
 	if m.id == "" {
 		h.MessageID = d.ids.New()
 	}
-	key := journal.KeyOf(h.MessageID)
+	key := segment.KeyOf(h.MessageID)
 	pos, owner, seen := q.Lookup(key)
 	if !seen {
 		pos, owner, seen = d.given.lookup(key)
 	}
 	if seen && owner != m.owner {
 		h.MessageID = amp.Remint(m.app, h.MessageID)
-		key = journal.KeyOf(h.MessageID)
+		key = segment.KeyOf(h.MessageID)
 		pos, _, seen = q.Lookup(key)
 	}
 	m.envelope.Header.MessageID = h.MessageID
@@ -190,18 +191,18 @@ func (d *Desk) enqueue(q journal.Queue, m *draft) error {
 	}
 	h.Seq = q.Seq(m.source) + 1
 	p := &m.envelope.Payload
-	r := journal.Record{Kind: journal.Deliver, Key: key, Owner: m.owner, Source: m.source, Seq: h.Seq,
+	r := segment.Record{Kind: segment.Deliver, Key: key, Owner: m.owner, Source: m.source, Seq: h.Seq,
 		Name: d.name(p.Type, h.MessageID)}
 	if p.ExpireAt != nil {
 		r.Expire = p.ExpireAt.Time
 	}
 	switch {
 	case p.ExpireAt != nil && !p.ExpireAt.After(time.Now()):
-		r.Kind, m.receipt.Status = journal.Expired, bus.Expired
+		r.Kind, m.receipt.Status = segment.Expired, bus.Expired
 	case m.route == bus.Journal:
-		r.Kind = journal.RecordOnly
+		r.Kind = segment.RecordOnly
 		if m.id == "" {
-			r.Key = journal.Key{} // nobody else knows the id, so nobody can repeat it later
+			r.Key = segment.Key{} // nobody else knows the id, so nobody can repeat it later
 		}
 	}
 	var err error
@@ -222,8 +223,8 @@ func (d *Desk) enqueue(q journal.Queue, m *draft) error {
 // The journal's long one is for ids that others chose or that the Brain has
 // seen; these only a publisher can repeat whose Publish was cut off.
 type given struct {
-	entries map[journal.Key]givenTo
-	ring    []journal.Key
+	entries map[segment.Key]givenTo
+	ring    []segment.Key
 	next    int
 }
 
@@ -235,14 +236,14 @@ type givenTo struct {
 // maxGiven bounds the memory: more than all publishers together have under way.
 const maxGiven = 1 << 14
 
-func (g *given) lookup(k journal.Key) (pos uint64, owner uint16, seen bool) {
+func (g *given) lookup(k segment.Key) (pos uint64, owner uint16, seen bool) {
 	to, seen := g.entries[k]
 	return to.pos, to.owner, seen
 }
 
-func (g *given) add(k journal.Key, pos uint64, owner uint16) {
+func (g *given) add(k segment.Key, pos uint64, owner uint16) {
 	if g.entries == nil {
-		g.entries = make(map[journal.Key]givenTo)
+		g.entries = make(map[segment.Key]givenTo)
 	}
 	if len(g.ring) < maxGiven {
 		g.ring = append(g.ring, k)

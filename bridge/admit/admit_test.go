@@ -13,6 +13,7 @@ import (
 	"github.com/aurorabot-dev/platform/bridge/bus"
 	"github.com/aurorabot-dev/platform/bridge/bustest"
 	"github.com/aurorabot-dev/platform/bridge/journal"
+	"github.com/aurorabot-dev/platform/bridge/journal/segment"
 )
 
 func openJournal(t *testing.T, dir string) *journal.Journal {
@@ -196,7 +197,7 @@ func TestIDsGivenToRecordsAreRememberedOnlyForAMoment(t *testing.T) {
 	before, _ := j.IDs()
 	var g given
 	for i := range uint64(3 * maxGiven) {
-		var k journal.Key
+		var k segment.Key
 		binary.LittleEndian.PutUint64(k[:], i+1)
 		g.add(k, i, 1)
 		if pos, owner, seen := g.lookup(k); !seen || pos != i || owner != 1 {

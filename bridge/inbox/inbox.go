@@ -40,7 +40,9 @@ import (
 	"github.com/aurorabot-dev/platform/bridge/admit"
 	"github.com/aurorabot-dev/platform/bridge/bus"
 	"github.com/aurorabot-dev/platform/bridge/inbox/queue"
+	"github.com/aurorabot-dev/platform/bridge/internal/lockfile"
 	"github.com/aurorabot-dev/platform/bridge/journal"
+	"github.com/aurorabot-dev/platform/bridge/journal/segment"
 )
 
 // ErrClosed says that the inbox was closed.
@@ -157,7 +159,7 @@ func Open(opt Options) (_ *Inbox, err error) {
 	if err != nil {
 		return nil, err
 	}
-	lock, err := journal.Lock(filepath.Join(opt.Dir, "writer.lock"))
+	lock, err := lockfile.Lock(filepath.Join(opt.Dir, "writer.lock"))
 	if err != nil {
 		return nil, fmt.Errorf("opening inbox: %w", err)
 	}
@@ -168,7 +170,7 @@ func Open(opt Options) (_ *Inbox, err error) {
 		lock.Close()
 		return nil, err
 	}
-	x.journal, x.desk = j, admit.NewDesk(j, journal.MaxBody/2, amp.FileName)
+	x.journal, x.desk = j, admit.NewDesk(j, segment.MaxBody/2, amp.FileName)
 	x.census = newCensus(x)
 	for _, d := range j.Damage() {
 		x.problem("journal: " + d.String())

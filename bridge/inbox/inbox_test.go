@@ -15,10 +15,12 @@ import (
 	"github.com/aurorabot-dev/platform/bridge/bustest"
 	"github.com/aurorabot-dev/platform/bridge/inbox/queue"
 	"github.com/aurorabot-dev/platform/bridge/journal"
+	"github.com/aurorabot-dev/platform/bridge/journal/segment"
+	"github.com/aurorabot-dev/platform/bridge/journal/space"
 )
 
 // roomy takes the state of the machine's own disk out of the tests.
-var roomy = journal.Space{Bytes: 1, Percent: 1e-9, Inodes: 1e-9}
+var roomy = space.Reserve{Bytes: 1, Percent: 1e-9, Inodes: 1e-9}
 
 func options(dir string) Options {
 	return Options{Dir: filepath.Join(dir, "inbox"), Retry: 2 * time.Millisecond,
@@ -79,7 +81,7 @@ func firstVisible(t testing.TB, opt Options, folder string, n int) (all []*amp.E
 
 func recorded(t testing.TB, opt Options) (all []*amp.Envelope) {
 	t.Helper()
-	r, err := journal.OpenReader(opt.Journal.Dir, 1)
+	r, err := segment.OpenReader(opt.Journal.Dir, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

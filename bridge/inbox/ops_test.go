@@ -19,8 +19,8 @@ import (
 	"github.com/aurorabot-dev/platform/bridge/bus"
 	"github.com/aurorabot-dev/platform/bridge/bustest"
 	"github.com/aurorabot-dev/platform/bridge/inbox/queue"
+	"github.com/aurorabot-dev/platform/bridge/internal/lockfile"
 	"github.com/aurorabot-dev/platform/bridge/internal/slots"
-	"github.com/aurorabot-dev/platform/bridge/journal"
 )
 
 func publish(t testing.TB, x *Inbox, n int) (names []string) {
@@ -82,7 +82,7 @@ func TestASecondWriterIsToldWhichProcessHasTheInbox(t *testing.T) {
 	other := options(t.TempDir())
 	other.Dir = opt.Dir
 	for _, o := range []Options{opt, other} {
-		if _, err := Open(o); !errors.Is(err, journal.ErrLocked) || !strings.Contains(err.Error(), fmt.Sprint("process ", os.Getpid())) {
+		if _, err := Open(o); !errors.Is(err, lockfile.ErrLocked) || !strings.Contains(err.Error(), fmt.Sprint("process ", os.Getpid())) {
 			t.Errorf("second Open: %v", err)
 		}
 	}
@@ -613,7 +613,7 @@ func TestPruneLeavesTheJournalOfARunningPlatformAlone(t *testing.T) {
 	}
 	policy := PrunePolicy{Done: queue.Policy{Age: time.Nanosecond}, JournalBytes: 8 << 10}
 	pruned, segments, skipped, err := Prune(opt, policy, true)
-	if err != nil || !errors.Is(skipped, journal.ErrLocked) || len(segments) > 0 || pruned[0].Files != 10 {
+	if err != nil || !errors.Is(skipped, lockfile.ErrLocked) || len(segments) > 0 || pruned[0].Files != 10 {
 		t.Errorf("while it runs: %v, %v, %v, %v", pruned, segments, skipped, err)
 	}
 	if err := x.Close(); err != nil {

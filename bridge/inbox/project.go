@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/aurorabot-dev/platform/bridge/journal"
+	"github.com/aurorabot-dev/platform/bridge/journal/segment"
 )
 
 // projector makes files of the journal's records. One goroutine runs it and
@@ -34,7 +34,7 @@ type projector struct {
 	settled atomic.Uint64 // and up to here the name in pending/ is durable
 	pos     uint64        // is visible, also in the middle of a batch
 	renamed uint64        // the last of them with a file
-	reader  *journal.Reader
+	reader  *segment.Reader
 	cp      checkpointFile
 	dirs    *dirs
 	dirty   bool              // the last attempt failed somewhere
@@ -155,7 +155,7 @@ func (p *projector) prepare(wait func(pos uint64) bool, last uint64, room int) *
 }
 
 // gap goes over records that are gone with their segment, and says so.
-func (p *projector) gap(b *batch, rec *journal.Record, err error) {
+func (p *projector) gap(b *batch, rec *segment.Record, err error) {
 	next := p.reader.Pos() + 1
 	if err == nil {
 		next = rec.Pos
@@ -167,8 +167,8 @@ func (p *projector) gap(b *batch, rec *journal.Record, err error) {
 }
 
 // take makes rec part of b.
-func (p *projector) take(b *batch, names map[string]bool, rec *journal.Record) error {
-	wanted := rec.Kind == journal.Deliver
+func (p *projector) take(b *batch, names map[string]bool, rec *segment.Record) error {
+	wanted := rec.Kind == segment.Deliver
 	if wanted && !rec.Expire.IsZero() && !rec.Expire.After(time.Now()) {
 		b.late++
 		wanted = false

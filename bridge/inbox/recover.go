@@ -7,7 +7,7 @@ import (
 	"os"
 
 	"github.com/aurorabot-dev/platform/bridge/inbox/queue"
-	"github.com/aurorabot-dev/platform/bridge/journal"
+	"github.com/aurorabot-dev/platform/bridge/journal/segment"
 )
 
 // recoverProjection completes what the last process left. tmpGone says that
@@ -74,7 +74,7 @@ func (p *projector) finish(intent uint64) error {
 		if err != nil {
 			return err
 		}
-		if rec.Kind != journal.Deliver {
+		if rec.Kind != segment.Deliver {
 			continue
 		}
 		if _, err := p.dirs.publish(rec.Name); err != nil && !errors.Is(err, os.ErrNotExist) {

@@ -10,7 +10,7 @@ import (
 
 	"github.com/aurorabot-dev/platform/amp"
 	"github.com/aurorabot-dev/platform/bridge/inbox/queue"
-	"github.com/aurorabot-dev/platform/bridge/journal"
+	"github.com/aurorabot-dev/platform/bridge/journal/segment"
 	"github.com/aurorabot-dev/platform/mcpkit/durable"
 )
 
@@ -24,7 +24,7 @@ func Repair(opt Options) (*Report, error) { return compare(opt, true) }
 // mend exchanges a file for one that holds what its record holds, in one step, so
 // that a reader finds either, and a name that is gone stays so. It returns where
 // the file that was there is kept.
-func mend(dir, folder string, rec *journal.Record) (kept string, err error) {
+func mend(dir, folder string, rec *segment.Record) (kept string, err error) {
 	var ids amp.IDs
 	kept = filepath.Join(queue.Rejected, "damaged_"+ids.New()+".json")
 	path, aside := filepath.Join(dir, folder, rec.Name), filepath.Join(dir, kept)

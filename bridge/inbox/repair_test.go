@@ -16,7 +16,7 @@ import (
 	"github.com/aurorabot-dev/platform/bridge/bus"
 	"github.com/aurorabot-dev/platform/bridge/bustest"
 	"github.com/aurorabot-dev/platform/bridge/inbox/queue"
-	"github.com/aurorabot-dev/platform/bridge/journal"
+	"github.com/aurorabot-dev/platform/bridge/journal/segment"
 )
 
 func flip(t *testing.T, path string, at int) {
@@ -129,7 +129,7 @@ func TestARepairLeavesAnEventAloneThatTheBrainTakesMeanwhile(t *testing.T) {
 	if err := os.Remove(filepath.Join(opt.Dir, queue.Pending, names[0])); err != nil {
 		t.Fatal(err)
 	}
-	_, err := mend(opt.Dir, queue.Pending, &journal.Record{Name: names[0], Time: time.Now(), Body: []byte("{}")})
+	_, err := mend(opt.Dir, queue.Pending, &segment.Record{Name: names[0], Time: time.Now(), Body: []byte("{}")})
 	if !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("got %v", err)
 	}
@@ -156,7 +156,7 @@ func TestRepairKeepsWhatIsDamagedInASealedSegmentAside(t *testing.T) {
 	}
 	flip(t, logs[1], bytes.Index(raw, []byte(`"payload"`)))
 	torn := func() []string {
-		found, err := journal.TornFiles(opt.Journal.Dir)
+		found, err := segment.Torn(opt.Journal.Dir)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -208,7 +208,7 @@ func TestAnOlderCopyOfOtherBytesIsNotTakenForTheDamage(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "00000000000000000001.log"), bytes.Repeat([]byte("segment "), 50), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	d := journal.Damage{Segment: "00000000000000000001.log", Offset: 64, Bytes: 80}
+	d := segment.Damage{Segment: "00000000000000000001.log", Offset: 64, Bytes: 80}
 	path := filepath.Join(dir, d.TornName())
 	for _, before := range []string{"something else", strings.Repeat("segment ", 10) + "and more"} {
 		if err := os.WriteFile(path, []byte(before), 0o600); err != nil {

@@ -10,7 +10,9 @@ import (
 	"time"
 
 	"github.com/aurorabot-dev/platform/bridge/inbox/queue"
+	"github.com/aurorabot-dev/platform/bridge/internal/lockfile"
 	"github.com/aurorabot-dev/platform/bridge/journal"
+	"github.com/aurorabot-dev/platform/bridge/journal/segment"
 )
 
 // ReplayFilter chooses records. Zero fields choose all.
@@ -39,7 +41,7 @@ func Replay(opt Options, f ReplayFilter, to string) (written int64, err error) {
 	if err := os.MkdirAll(target, 0o700); err != nil {
 		return 0, err
 	}
-	r, err := journal.OpenReader(opt.Journal.Dir, 1)
+	r, err := segment.OpenReader(opt.Journal.Dir, 1)
 	if err != nil {
 		return 0, err
 	}
@@ -53,7 +55,7 @@ func Replay(opt Options, f ReplayFilter, to string) (written int64, err error) {
 		if err != nil {
 			return written, err
 		}
-		if rec.Time.Before(f.Since) || !f.All && rec.Kind != journal.Deliver || !match.MatchName(rec.Name) {
+		if rec.Time.Before(f.Since) || !f.All && rec.Kind != segment.Deliver || !match.MatchName(rec.Name) {
 			continue
 		}
 		path := filepath.Join(target, filepath.Base(rec.Name))
@@ -101,7 +103,7 @@ func Prune(opt Options, p PrunePolicy, dryRun bool) (files []queue.Pruned, segme
 		jopt.KeepAge = p.JournalAge
 	}
 	segments, err = journal.Prune(jopt, cp.Projected, dryRun)
-	if errors.Is(err, journal.ErrLocked) {
+	if errors.Is(err, lockfile.ErrLocked) {
 		return files, nil, err, nil
 	}
 	return files, segments, nil, err

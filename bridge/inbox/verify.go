@@ -17,6 +17,7 @@ import (
 	"github.com/aurorabot-dev/platform/amp"
 	"github.com/aurorabot-dev/platform/bridge/inbox/queue"
 	"github.com/aurorabot-dev/platform/bridge/journal"
+	"github.com/aurorabot-dev/platform/bridge/journal/segment"
 )
 
 // Finding is one difference between the journal and the files.
@@ -87,7 +88,7 @@ func compare(opt Options, repair bool) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	torn, err := journal.TornFiles(opt.Journal.Dir)
+	torn, err := segment.Torn(opt.Journal.Dir)
 	if err != nil {
 		return nil, err
 	}
@@ -121,7 +122,7 @@ func compare(opt Options, repair bool) (*Report, error) {
 
 // kept says where the damaged bytes are kept, which it takes from torn, and keeps
 // them first if it is to repair.
-func (r *Report) kept(dir string, d *journal.Damage, torn *[]string) string {
+func (r *Report) kept(dir string, d *segment.Damage, torn *[]string) string {
 	at := slices.Index(*torn, d.TornName())
 	if at >= 0 {
 		*torn = slices.Delete(*torn, at, at+1)
@@ -192,8 +193,8 @@ func eachName(dir string, fn func(string)) error {
 }
 
 // journal goes through all records and returns the last position, and what is damaged.
-func (r *Report) journal(opt Options, cp checkpoint, files map[uint64]uint8) (end uint64, damage []journal.Damage, err error) {
-	reader, err := journal.OpenReader(opt.Journal.Dir, 1)
+func (r *Report) journal(opt Options, cp checkpoint, files map[uint64]uint8) (end uint64, damage []segment.Damage, err error) {
+	reader, err := segment.OpenReader(opt.Journal.Dir, 1)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -215,7 +216,7 @@ func (r *Report) journal(opt Options, cp checkpoint, files map[uint64]uint8) (en
 			gaps = append(gaps, gap{last, rec.Time})
 		}
 		end, last = rec.Pos, rec.Time
-		if key := short(rec.Key); rec.Key != (journal.Key{}) { // else its id was not to be remembered
+		if key := short(rec.Key); rec.Key != (segment.Key{}) { // else its id was not to be remembered
 			if _, twice := keys[key]; twice {
 				r.find(false, "id_again", rec.Name, "record %d has the id of one before that was beyond the memory of ids", rec.Pos)
 			}
@@ -246,10 +247,10 @@ type suspect struct {
 
 // record compares one record with its file, and takes that from files where they
 // agree. Else a later record with the same id may be the one that it is of.
-func (r *Report) record(dir string, cp checkpoint, rec *journal.Record, files map[uint64]uint8, suspects map[uint64]suspect) {
+func (r *Report) record(dir string, cp checkpoint, rec *segment.Record, files map[uint64]uint8, suspects map[uint64]suspect) {
 	key := short(rec.Name)
 	folder, found := files[key]
-	deliver := rec.Kind == journal.Deliver
+	deliver := rec.Kind == segment.Deliver
 	if found {
 		if suspects[key].counts {
 			r.Taken++ // the one before, whose file it would be
@@ -276,12 +277,12 @@ func (r *Report) record(dir string, cp checkpoint, rec *journal.Record, files ma
 
 // differs says what is wrong with the file of rec in a folder; a file that was
 // moved meanwhile is right.
-func differs(dir, folder string, rec *journal.Record) (what, text string) {
+func differs(dir, folder string, rec *segment.Record) (what, text string) {
 	body, err := os.ReadFile(filepath.Join(dir, folder, rec.Name))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return "", ""
-	case rec.Kind != journal.Deliver:
+	case rec.Kind != segment.Deliver:
 		return "not_for_delivery", fmt.Sprintf("record %d is kept as %q, but there is a file", rec.Pos, rec.Kind)
 	case err != nil:
 		return "unreadable", err.Error()
@@ -300,7 +301,7 @@ func (r *Report) judge(opt Options, suspects map[uint64]suspect) error {
 	for _, s := range suspects {
 		from = min(from, s.pos)
 	}
-	reader, err := journal.OpenReader(opt.Journal.Dir, from)
+	reader, err := segment.OpenReader(opt.Journal.Dir, from)
 	if err != nil {
 		return err
 	}
@@ -330,7 +331,7 @@ func (r *Report) judge(opt Options, suspects map[uint64]suspect) error {
 }
 
 // broken reports a file that is not what its record says, and mends it if it is to repair.
-func (r *Report) broken(what, dir, folder string, rec *journal.Record, text string) {
+func (r *Report) broken(what, dir, folder string, rec *segment.Record, text string) {
 	f := Finding{Fault: true, What: what, Name: rec.Name, Text: text}
 	if r.repair {
 		switch kept, err := mend(dir, folder, rec); {

@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/aurorabot-dev/platform/bridge/journal/segment"
 )
 
 // BenchmarkAppend is the log alone: what the bus on top can be measured against.
@@ -16,13 +18,14 @@ func BenchmarkAppend(b *testing.B) {
 	for _, producers := range []int{1, 8, 64} {
 		b.Run(fmt.Sprint(producers), func(b *testing.B) {
 			j := open(b, Options{Dir: b.TempDir(), SegmentBytes: 16 << 20})
+			body := make([]byte, 1000)
 			var n atomic.Int64
 			var wg sync.WaitGroup
 			b.ResetTimer()
 			for range producers {
 				wg.Go(func() {
 					for i := n.Add(1); i <= int64(b.N); i = n.Add(1) {
-						r := Record{Kind: Deliver, Body: zeros[:1000]}
+						r := segment.Record{Kind: segment.Deliver, Body: body}
 						binary.LittleEndian.PutUint64(r.Key[:], uint64(i))
 						add(b, j, r)
 					}
@@ -44,7 +47,7 @@ func BenchmarkLoadAMillionIDs(b *testing.B) {
 	var last uint64
 	for i := range n {
 		if err := j.Append(context.Background(), func(q Queue) (err error) {
-			r := Record{Kind: Deliver, Source: "app"}
+			r := segment.Record{Kind: segment.Deliver, Source: "app"}
 			binary.BigEndian.PutUint64(r.Key[:], uint64(i)*0x9E3779B97F4A7C15)
 			last, err = q.Add(r)
 			return err

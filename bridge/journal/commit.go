@@ -6,6 +6,10 @@ import (
 	"os"
 	"runtime"
 	"time"
+
+	"github.com/aurorabot-dev/platform/bridge/internal/lockfile"
+	"github.com/aurorabot-dev/platform/bridge/journal/internal/tail"
+	"github.com/aurorabot-dev/platform/bridge/journal/space"
 )
 
 // commitAll is the committer: it takes what is queued, makes it durable, and
@@ -20,8 +24,8 @@ func (j *Journal) commitAll() {
 		j.mu.Lock()
 		b.err, j.syncing = err, nil
 		if err == nil {
-			j.durable, j.spare = b.last, b.buf
-			j.debts.note(b.last, b.owes)
+			j.durable, j.free = b.last, b.buf
+			j.mem.Files.Promise(b.last, b.files)
 		} else {
 			j.pending.err = err // closed while degraded: nobody will write these either
 			close(j.pending.done)
@@ -40,7 +44,7 @@ func (j *Journal) take() *batch {
 		j.gather()
 		j.mu.Lock()
 		if b := j.pending; len(b.buf) > 0 {
-			j.pending, j.syncing, j.spare = newBatch(j.spare), b, nil
+			j.pending, j.syncing, j.free = newBatch(j.free), b, nil
 			close(j.room)
 			j.room = make(chan struct{})
 			j.mu.Unlock()
@@ -67,23 +71,15 @@ const lookEvery = 2 * time.Second
 func (j *Journal) look() {
 	err := j.inPlace()
 	if err == nil {
-		err = j.hasRoom()
+		err = j.checkRoom()
 	}
-	if errSpace(err) && j.dropSpare() {
-		err = j.hasRoom()
+	if space.IsFull(err) && j.spare.Drop() {
+		err = j.checkRoom()
 	}
 	j.setState(err)
 	if err != nil {
 		poke(j.rotated)
 	}
-}
-
-func (j *Journal) hasRoom() error {
-	d, err := j.opt.look(j.opt.Dir)
-	if err != nil {
-		return err
-	}
-	return d.holds(times(j.State().Err != nil), debt{}, 0)
 }
 
 // gather lets all goroutines that are ready to run queue their records before
@@ -109,31 +105,31 @@ func (j *Journal) gather() {
 func (j *Journal) commit(b *batch) error {
 	var tidied time.Time
 	for attempt := 0; ; attempt++ {
-		size, err := j.admit(b)
+		size, err := j.roomFor(b)
 		if errors.Is(err, os.ErrNotExist) { // the folder is gone
-			if err = j.renew(errRemoved{j.opt.Dir}); err == nil {
-				size, err = j.admit(b)
+			if err = j.renew(lockfile.Removed{Path: j.opt.Dir}); err == nil {
+				size, err = j.roomFor(b)
 			}
 		}
 		if err == nil {
 			err = j.write(b, size)
 		}
 		if err == nil {
-			j.committed.Store(time.Now().UnixNano())
+			j.spare.NoteAppend()
 			j.setState(nil)
 			return nil
 		}
-		if errSpace(err) && j.dropSpare() {
+		if space.IsFull(err) && j.spare.Drop() {
 			continue
 		}
-		if attempt == 0 && j.seg == nil && j.State().Err == nil && !errSpace(err) {
+		if attempt == 0 && j.seg == nil && j.State().Err == nil && !space.IsFull(err) {
 			j.opt.Logger.Error("journal: writing failed, trying a new segment", "error", err)
 			continue // a new file may do
 		}
-		if !errors.As(err, new(errOwed)) { // else the files that are being made give room
+		if !errors.As(err, new(errWaitForFiles)) { // that is no fault, and files are being made
 			j.setState(err)
 		}
-		if errSpace(err) && time.Since(tidied) > j.opt.Retry {
+		if space.IsFull(err) && time.Since(tidied) > j.opt.Retry {
 			poke(j.rotated) // old segments may be in the way
 			tidied = time.Now()
 		}
@@ -147,8 +143,8 @@ func (j *Journal) commit(b *batch) error {
 }
 
 func (j *Journal) write(b *batch, size int64) error {
-	if j.seg != nil && !j.seg.fits(len(b.buf)) {
-		err := j.seg.seal()
+	if j.seg != nil && !j.seg.Fits(len(b.buf)) {
+		err := j.seg.Seal()
 		j.seg = nil
 		if err != nil {
 			j.opt.Logger.Warn("journal: closing a full segment", "error", err) // its records are synced
@@ -158,7 +154,7 @@ func (j *Journal) write(b *batch, size int64) error {
 		if err := j.heal(); err != nil {
 			return err
 		}
-		seg, err := j.nextSegment(b.first, size)
+		seg, err := j.spare.Segment(b.first, size)
 		if err != nil {
 			return err
 		}
@@ -166,35 +162,36 @@ func (j *Journal) write(b *batch, size int64) error {
 		poke(j.rotated) // the one before is full now
 	}
 	j.syncs.Add(1)
-	err := j.seg.append(b.buf)
+	err := j.seg.Append(b.buf)
 	if err == nil {
-		err = j.seg.inPlace()
+		err = j.seg.InPlace()
 	}
 	if err != nil {
-		j.lost(err)
+		j.giveUpSegment(err)
 	}
 	return err
 }
 
-// lost gives up the last segment, for which a new one comes.
-func (j *Journal) lost(cause error) {
-	if errors.As(cause, new(errRemoved)) {
+// giveUpSegment leaves the last segment, which failed or was removed. The next
+// batch makes a new one.
+func (j *Journal) giveUpSegment(cause error) {
+	if errors.As(cause, new(lockfile.Removed)) {
 		j.opt.Report(fmt.Sprintf("journal: %v; it goes on with a new one", cause))
 	}
-	j.seg.abandon()
+	j.seg.Abandon()
 	j.seg = nil
 }
 
-// use makes seg the one that takes records.
-func (j *Journal) use(seg *segment) {
+// use makes seg the segment that takes records.
+func (j *Journal) use(seg *tail.Segment) {
 	j.seg = seg
 	j.owned.Go(func() {
-		err := seg.fillAhead(j.closing)
+		err := seg.FillAhead(j.closing)
 		if err == nil {
-			err = j.makeSpare(seg)
+			err = j.spare.Make(seg)
 		}
 		if err != nil {
-			j.opt.Logger.Debug("journal: filling a segment ahead", "error", err) // commits will meet it
+			j.opt.Logger.Debug("journal: filling a segment ahead", "error", err) // a commit meets the same error
 		}
 	})
 }

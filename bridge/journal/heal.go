@@ -1,26 +1,27 @@
 package journal
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
-	"sort"
-	"time"
 
+	"github.com/aurorabot-dev/platform/bridge/internal/lockfile"
+	"github.com/aurorabot-dev/platform/bridge/journal/internal/ids"
+	"github.com/aurorabot-dev/platform/bridge/journal/internal/tail"
+	"github.com/aurorabot-dev/platform/bridge/journal/segment"
+	"github.com/aurorabot-dev/platform/bridge/journal/space"
 	"github.com/aurorabot-dev/platform/mcpkit/durable"
 )
 
 // inPlace fails when the folder or the last segment was removed or replaced.
 func (j *Journal) inPlace() error {
 	if j.seg != nil {
-		if err := j.seg.inPlace(); err != nil {
+		if err := j.seg.InPlace(); err != nil {
 			return j.renew(err)
 		}
 	}
-	if err := inPlace(j.lock); err != nil {
+	if err := lockfile.InPlace(j.lock); err != nil {
 		return j.renew(err)
 	}
 	return nil
@@ -28,11 +29,11 @@ func (j *Journal) inPlace() error {
 
 // renew goes on with a new segment while nobody writes, so that readers go on, too.
 func (j *Journal) renew(cause error) error {
-	if !errors.As(cause, new(errRemoved)) {
+	if !errors.As(cause, new(lockfile.Removed)) {
 		return cause
 	}
 	if j.seg != nil {
-		j.lost(cause)
+		j.giveUpSegment(cause)
 	}
 	if err := j.heal(); err != nil {
 		return err
@@ -41,7 +42,7 @@ func (j *Journal) renew(cause error) error {
 	if err != nil {
 		return err
 	}
-	seg, err := createSegment(j.opt.Dir, j.Durable()+1, min(j.opt.SegmentBytes, max(least, d.slack(debt{})/8)), j.opt.Fault)
+	seg, err := tail.Create(j.opt.Dir, j.Durable()+1, min(j.opt.SegmentBytes, max(minSegment, d.Spare(space.Need{})/8)), j.opt.Fault)
 	if err != nil {
 		return err
 	}
@@ -52,14 +53,14 @@ func (j *Journal) renew(cause error) error {
 // heal makes the folder anew where it was removed, with the lock and the memory
 // of ids. The records in it are gone, but for those that readers have open.
 func (j *Journal) heal() error {
-	cause := inPlace(j.lock)
-	if !errors.As(cause, new(errRemoved)) {
+	cause := lockfile.InPlace(j.lock)
+	if !errors.As(cause, new(lockfile.Removed)) {
 		return cause
 	}
 	if err := os.MkdirAll(j.opt.Dir, 0o700); err != nil {
 		return err
 	}
-	lock, err := Lock(filepath.Join(j.opt.Dir, "lock"))
+	lock, err := lockfile.Lock(filepath.Join(j.opt.Dir, lockName))
 	if err != nil {
 		return err
 	}
@@ -79,44 +80,16 @@ func (j *Journal) heal() error {
 
 // keepIDs writes the memory of ids into a folder that has none.
 func (j *Journal) keepIDs() (int, error) {
-	for _, suffix := range []string{".ids", ".log"} {
-		if there, err := list(j.opt.Dir, suffix); err != nil || len(there) > 0 {
+	for _, suffix := range []string{ids.Suffix, segment.Suffix} {
+		if there, err := segment.ListNamed(j.opt.Dir, suffix); err != nil || len(there) > 0 {
 			return 0, err
 		}
 	}
-	s := j.remembered()
-	if len(s.ids) == 0 {
+	j.mu.Lock()
+	s := j.mem.Index.Summary(j.durable, j.mem.Sources)
+	j.mu.Unlock()
+	if s.Len() == 0 {
 		return 0, nil
 	}
-	return len(s.ids), s.write(j.opt.Dir)
-}
-
-// remembered is the memory of ids of all durable records, as a summary. An id's
-// time is that of the first record of its thousand.
-func (j *Journal) remembered() *summary {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	s := &summary{last: j.durable, sources: sources{}}
-	for k, v := range j.index.entries {
-		if pos := v >> 16; pos >= j.index.horizon && pos <= j.durable {
-			s.ids = append(s.ids, idEntry{key: k, value: v})
-		}
-	}
-	slices.SortFunc(s.ids, func(a, b idEntry) int { return cmp.Compare(a.value, b.value) })
-	marks := j.index.marks
-	for i := range s.ids {
-		pos := s.ids[i].value >> 16
-		if at := sort.Search(len(marks), func(k int) bool { return marks[k].pos > pos }); at > 0 {
-			s.ids[i].time = marks[at-1].time
-		} else {
-			s.ids[i].time = time.Now().UnixNano()
-		}
-	}
-	if len(s.ids) > 0 {
-		s.first = s.ids[0].value >> 16
-	}
-	for name, src := range j.sources {
-		s.sources[name] = src
-	}
-	return s
+	return s.Len(), s.Write(j.opt.Dir)
 }

@@ -12,14 +12,10 @@
 //	})
 //	err = j.Wait(ctx, pos) // durable
 //
-// A directory holds segments NNN.log named after the position of their first
-// record, for each full segment a summary NNN.ids of the ids in it, what had to be
-// cut from a segment as NNN-OFFSET.torn, and at times next.segment, made ahead:
-//
-//	segment  64 bytes: "aurjrnl1", first position, zeros; then records, zeros
-//	record   64 bytes: size, crc32c of all that follows, position, time, seq,
-//	         key, lengths, kind, owner, expiry; then source, name and body,
-//	         padded to 8 bytes
+// A directory holds segments NNN.log, each named after the position of its first
+// record (package segment has their format), for each full segment a summary
+// NNN.ids of the ids in it, what had to be cut from a segment as NNN-OFFSET.torn,
+// and at times next.segment, made ahead.
 //
 // Positions are dense and rise from 1; times rise strictly, also when the clock
 // is set back. One goroutine commits: all that was queued while it synced the
@@ -34,10 +30,12 @@
 // A folder or segment that was removed is noticed before the next record is
 // acknowledged, and made anew.
 //
-// The package knows nothing of envelopes, files for a Brain, or MCP.
+// Files that are made of records elsewhere have a promise of room: see
+// Options.Outlet. The package knows nothing of envelopes, files for a Brain, or MCP.
 package journal
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -48,6 +46,13 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/aurorabot-dev/platform/bridge/internal/lockfile"
+	"github.com/aurorabot-dev/platform/bridge/journal/internal/ids"
+	"github.com/aurorabot-dev/platform/bridge/journal/internal/recovery"
+	"github.com/aurorabot-dev/platform/bridge/journal/internal/tail"
+	"github.com/aurorabot-dev/platform/bridge/journal/segment"
+	"github.com/aurorabot-dev/platform/bridge/journal/space"
 )
 
 // ErrClosed says that the journal was closed before the outcome was known.
@@ -57,8 +62,10 @@ var ErrClosed = errors.New("journal is closed")
 // errors of calls whose context ended while they waited.
 var ErrDegraded = errors.New("journal is degraded")
 
-// ErrTooLarge says that a record exceeds the limits of [Record].
+// ErrTooLarge says that a record exceeds the limits of [segment.Record].
 var ErrTooLarge = errors.New("record is too large for the journal")
+
+const lockName = "lock"
 
 // Options say where a journal is and how much it keeps. Zero values are the
 // defaults named.
@@ -70,7 +77,7 @@ type Options struct {
 	MaxIDAge     time.Duration // and this long, whichever is less; 7 days
 	KeepBytes    int64         // whole old segments beyond this are dropped; 2 GiB, a quarter of the disk where that is less
 	KeepAge      time.Duration // and those older than this; 30 days
-	Space        Space         // when to stop before the disk is full
+	Space        space.Reserve // when to stop before the disk is full
 	// Outlet, if set, is a folder in which a file is to be made of each record of
 	// kind Deliver. Its disk keeps room for the files of all that are acknowledged
 	// and not yet [Journal.Delivered]: where that is short, acknowledgements wait.
@@ -79,8 +86,8 @@ type Options struct {
 	Retry  time.Duration        // pause between attempts while degraded; 250 ms
 	Logger *slog.Logger         // discards when nil
 
-	queueFiles int64                          // files of the records waiting for the running sync
-	look       func(dir string) (disk, error) // Space.look; tests make disks small
+	queueFiles int64                                // files of the records waiting for the running sync
+	look       func(dir string) (space.Disk, error) // Space.Look; tests make disks small
 
 	// Fault, if set, is called before each step on the disk and may fail or
 	// end it. Tests use it to crash at every step and to stand in for a broken disk.
@@ -88,16 +95,15 @@ type Options struct {
 }
 
 func (o *Options) defaults() {
-	set(&o.SegmentBytes, 16<<20)
-	set(&o.QueueBytes, 8<<20)
-	set(&o.MaxIDs, 1_000_000)
-	set(&o.MaxIDAge, 7*24*time.Hour)
-	set(&o.KeepBytes, 2<<30)
-	set(&o.KeepAge, 30*24*time.Hour)
-	set(&o.Retry, 250*time.Millisecond)
-	o.Space.defaults()
+	o.SegmentBytes = cmp.Or(o.SegmentBytes, 16<<20)
+	o.QueueBytes = cmp.Or(o.QueueBytes, 8<<20)
+	o.MaxIDs = cmp.Or(o.MaxIDs, 1_000_000)
+	o.MaxIDAge = cmp.Or(o.MaxIDAge, 7*24*time.Hour)
+	o.KeepBytes = cmp.Or(o.KeepBytes, 2<<30)
+	o.KeepAge = cmp.Or(o.KeepAge, 30*24*time.Hour)
+	o.Retry = cmp.Or(o.Retry, 250*time.Millisecond)
 	if o.look == nil {
-		o.look = o.Space.look
+		o.look = o.Space.Look
 	}
 	if o.Report == nil {
 		o.Report = func(string) {}
@@ -110,43 +116,30 @@ func (o *Options) defaults() {
 	}
 }
 
-func set[T comparable](v *T, fallback T) {
-	var zero T
-	if *v == zero {
-		*v = fallback
-	}
-}
-
 // Journal is an open journal. It is safe for concurrent use. One process at a
-// time has a directory's journal open; a [Reader] may look on.
+// time has a directory's journal open; a [segment.Reader] may read meanwhile.
 type Journal struct {
 	opt  Options
 	lock *os.File
 
 	mu      sync.Mutex
-	index   *index
-	sources sources
-	next    uint64    // position of the next record
-	last    time.Time // of the last record
-	durable uint64    // highest synced position
-	pending *batch    // takes records
-	syncing *batch    // is being written; nil between batches
+	mem     recovery.Memory // of all records, also of those not synced
+	durable uint64          // highest synced position
+	pending *batch          // takes records
+	syncing *batch          // is being written; nil between batches
 	room    chan struct{}
 	state   State
-	spare   []byte
-	debts   debts // of records that are synced
+	free    []byte // the memory of a batch that is over, for the next one
 
-	seg       *segment // the committer's own
-	spares    spares
-	committed atomic.Int64 // when a batch was, in nanoseconds of the clock
-	kick      chan struct{}
+	seg       *tail.Segment // the committer's own
+	spare     *tail.Spare
+	kick      chan struct{} // records are queued
 	closing   chan struct{}
 	closeOnce sync.Once
 	owned     sync.WaitGroup // committer and keeper
-	rotated   chan struct{}  // pokes the keeper
+	rotated   chan struct{}  // wakes the keeper
 	gotRoom   chan struct{}  // files were made: the committer may have room again
 	delivered atomic.Uint64
-	damage    []Damage
 	syncs     atomic.Int64
 }
 
@@ -154,7 +147,7 @@ type Journal struct {
 type batch struct {
 	buf         []byte
 	first, last uint64
-	owes        debt
+	files       space.Need    // room for the files of its records
 	done        chan struct{} // closed when the outcome is known
 	err         error
 }
@@ -179,68 +172,88 @@ func Open(opt Options) (_ *Journal, err error) {
 	if err := os.MkdirAll(opt.Dir, 0o700); err != nil {
 		return nil, err
 	}
-	lock, err := Lock(filepath.Join(opt.Dir, "lock"))
+	lock, err := lockfile.Lock(filepath.Join(opt.Dir, lockName))
 	if err != nil {
 		return nil, err
 	}
 	opt.fitQueue()
-	if err := os.Remove(filepath.Join(opt.Dir, spareName)); err != nil && !errors.Is(err, os.ErrNotExist) {
+	if err := os.Remove(filepath.Join(opt.Dir, tail.SpareName)); err != nil && !errors.Is(err, os.ErrNotExist) {
 		lock.Close()
 		return nil, err
 	}
 	j := &Journal{
-		opt: opt, lock: lock, index: newIndex(opt.MaxIDs, opt.MaxIDAge), sources: sources{},
-		next: 1, pending: newBatch(nil), room: make(chan struct{}),
+		opt: opt, lock: lock, mem: recovery.Memory{Index: ids.NewIndex(opt.MaxIDs, opt.MaxIDAge)},
+		pending: newBatch(nil), room: make(chan struct{}),
 		kick: make(chan struct{}, 1), closing: make(chan struct{}), rotated: make(chan struct{}, 1), gotRoom: make(chan struct{}, 1),
 		state: State{Since: time.Now()},
 	}
+	j.spare = &tail.Spare{Dir: opt.Dir, Size: opt.SegmentBytes, Room: j.roomForSpare, Stop: j.closing, Fault: opt.Fault,
+		Debug: func(msg string, err error) { opt.Logger.Debug(msg, "error", err) }}
 	if err := j.load(); err != nil {
 		lock.Close()
 		return nil, err
 	}
-	j.durable = j.next - 1
+	j.durable = j.mem.Next - 1
 	j.owned.Go(j.commitAll)
 	j.owned.Go(j.keep)
 	return j, nil
 }
 
+// load reads the files, and goes on with the last segment where it has room.
+func (j *Journal) load() error {
+	m := &j.mem
+	if err := recovery.Load(j.opt.Dir, m, j.filesOf, j.opt.Logger); err != nil {
+		return err
+	}
+	if m.Tail == 0 || m.TailEnd >= j.opt.SegmentBytes/2 {
+		return nil // the first batch makes a segment
+	}
+	d, err := j.opt.look(j.opt.Dir)
+	if err != nil {
+		return err
+	}
+	size := min(j.opt.SegmentBytes, d.Spare(m.Files.Total())/8)
+	seg, err := tail.Resume(j.opt.Dir, m.Tail, m.TailEnd, max(size, m.TailEnd), j.opt.Fault)
+	if err != nil {
+		return err
+	}
+	j.use(seg)
+	return nil
+}
+
 // Queue is the end of the journal while it is held for one caller of Append.
 type Queue struct{ j *Journal }
 
-// Lookup finds the record with a key, synced or not, and who it belongs to.
-// Records before the horizon of ids are not found.
-func (q Queue) Lookup(k Key) (pos uint64, owner uint16, seen bool) { return q.j.index.lookup(k) }
+// Lookup finds the record with the key k, synced or not, and who the key belongs
+// to. A record before the horizon of ids is not found.
+func (q Queue) Lookup(k segment.Key) (pos uint64, owner uint16, seen bool) {
+	return q.j.mem.Index.Lookup(k)
+}
 
 // Seq is the highest seq a record of source was added with; 0 for a new source.
-func (q Queue) Seq(source string) uint64 { return q.j.sources[source].seq }
+func (q Queue) Seq(source string) uint64 { return q.j.mem.Sources[source].Seq }
 
 // Add queues a record and returns its position. Pos and Time are set by the
 // journal. The error is [ErrTooLarge], and nothing was queued.
-func (q Queue) Add(r Record) (uint64, error) {
-	if len(r.Body) > MaxBody || max(len(r.Source), len(r.Name)) > math.MaxUint16 {
+func (q Queue) Add(r segment.Record) (uint64, error) {
+	if len(r.Body) > segment.MaxBody || max(len(r.Source), len(r.Name)) > math.MaxUint16 {
 		return 0, ErrTooLarge
 	}
 	j := q.j
-	r.Pos = j.next
+	r.Pos = j.mem.Next
 	r.Time = time.Now().Round(0)
-	if !r.Time.After(j.last) {
-		r.Time = j.last.Add(1)
+	if !r.Time.After(j.mem.Last) {
+		r.Time = j.mem.Last.Add(1)
 	}
-	j.next, j.last = j.next+1, r.Time
-	j.remember(&r)
+	j.mem.Remember(&r)
 	b := j.pending
 	if len(b.buf) == 0 {
 		b.first = r.Pos
 	}
 	b.last = r.Pos
-	b.buf = r.append(b.buf)
-	b.owes.add(j.owes(&r))
+	b.buf = r.Append(b.buf)
+	b.files.Add(j.filesOf(&r))
 	return r.Pos, nil
-}
-
-func (j *Journal) remember(r *Record) {
-	j.index.add(r.Key, r.Pos, r.Owner, r.Time)
-	j.sources.note(r.Source, r.Seq, r.Pos)
 }
 
 // Append calls build once with the queue's end, as soon as there is room. The
@@ -254,7 +267,7 @@ func (j *Journal) Append(ctx context.Context, build func(Queue) error) error {
 			j.mu.Unlock()
 			return ErrClosed
 		}
-		if len(j.pending.buf) < j.opt.QueueBytes && j.pending.owes.files < j.opt.queueFiles {
+		if len(j.pending.buf) < j.opt.QueueBytes && j.pending.files.Files < j.opt.queueFiles {
 			err := build(Queue{j})
 			queued := len(j.pending.buf) > 0
 			j.mu.Unlock()
@@ -322,7 +335,7 @@ func (j *Journal) Durable() uint64 {
 func (j *Journal) End() (pos uint64, last time.Time) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return j.next - 1, j.last
+	return j.mem.Next - 1, j.mem.Last
 }
 
 // State is whether the journal can write.
@@ -339,7 +352,7 @@ func (j *Journal) Syncs() int64 { return j.syncs.Load() }
 func (j *Journal) IDs() (count int, horizon uint64) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return len(j.index.entries), j.index.horizon
+	return j.mem.Index.Len(), j.mem.Index.Horizon()
 }
 
 // Undelivered is how many records of kind Deliver are synced and not delivered,
@@ -347,11 +360,22 @@ func (j *Journal) IDs() (count int, horizon uint64) {
 func (j *Journal) Undelivered() (records, bytes int64) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return j.debts.total.files, j.debts.total.bytes
+	files := j.mem.Files.Total()
+	return files.Files, files.Bytes
+}
+
+// Reader reads j from the position from on, as far as it is durable. Damage that
+// the reader meets is kept aside.
+func (j *Journal) Reader(from uint64) *segment.Reader {
+	return segment.NewReader(j.opt.Dir, from, j.Durable, func(d *segment.Damage) {
+		if err := d.Keep(j.opt.Dir); err != nil {
+			j.opt.Logger.Warn("journal: keeping damaged bytes aside", "what", d.String(), "error", err)
+		}
+	})
 }
 
 // Damage is what Open found broken and kept aside.
-func (j *Journal) Damage() []Damage { return j.damage }
+func (j *Journal) Damage() []segment.Damage { return j.mem.Damage }
 
 // Close commits what is queued and frees everything. While the journal is
 // degraded it does not wait: what is queued is lost, and the error says so.
@@ -362,18 +386,19 @@ func (j *Journal) Close() error {
 		close(j.closing)
 		j.mu.Unlock()
 		j.owned.Wait()
-		j.dropSpare()
+		j.spare.Drop()
 		if j.seg != nil {
-			err = j.seg.seal()
+			err = j.seg.Seal()
 		}
 		if lost := j.pending; lost.err != nil {
-			err = errors.Join(err, fmt.Errorf("%d records were not written: %w", j.next-1-j.durable, lost.err))
+			err = errors.Join(err, fmt.Errorf("%d records were not written: %w", j.mem.Next-1-j.durable, lost.err))
 		}
 		err = errors.Join(err, j.lock.Close())
 	})
 	return err
 }
 
+// poke wakes whoever waits for c, which has room for one wake-up.
 func poke(c chan struct{}) {
 	select {
 	case c <- struct{}{}:

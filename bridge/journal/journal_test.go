@@ -17,16 +17,20 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/aurorabot-dev/platform/bridge/internal/lockfile"
+	"github.com/aurorabot-dev/platform/bridge/journal/segment"
+	"github.com/aurorabot-dev/platform/bridge/journal/space"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // roomy takes the state of the machine's own disk out of the tests.
-var roomy = Space{Bytes: 1, Percent: 1e-9, Inodes: 1e-9}
+var roomy = space.Reserve{Bytes: 1, Percent: 1e-9, Inodes: 1e-9}
 
 func open(t testing.TB, opt Options) *Journal {
 	t.Helper()
-	if opt.Space == (Space{}) {
+	if opt.Space == (space.Reserve{}) {
 		opt.Space = roomy
 	}
 	if opt.SegmentBytes == 0 {
@@ -43,7 +47,7 @@ func open(t testing.TB, opt Options) *Journal {
 	return j
 }
 
-func add(t testing.TB, j *Journal, records ...Record) (last uint64) {
+func add(t testing.TB, j *Journal, records ...segment.Record) (last uint64) {
 	t.Helper()
 	err := j.Append(t.Context(), func(q Queue) (err error) {
 		for _, r := range records {
@@ -62,12 +66,12 @@ func add(t testing.TB, j *Journal, records ...Record) (last uint64) {
 	return last
 }
 
-func event(n int) Record {
-	return Record{Kind: Deliver, Key: KeyOf(fmt.Sprint("id", n)), Owner: 7, Source: "app\x001", Seq: uint64(n),
+func event(n int) segment.Record {
+	return segment.Record{Kind: segment.Deliver, Key: segment.KeyOf(fmt.Sprint("id", n)), Owner: 7, Source: "app\x001", Seq: uint64(n),
 		Name: fmt.Sprintf("event_t_id%d.json", n), Body: bytes.Repeat([]byte{'a' + byte(n%26)}, 100+n%50)}
 }
 
-func read(t testing.TB, r *Reader) (all []Record) {
+func read(t testing.TB, r *segment.Reader) (all []segment.Record) {
 	t.Helper()
 	defer r.Close()
 	for {
@@ -82,9 +86,9 @@ func read(t testing.TB, r *Reader) (all []Record) {
 	}
 }
 
-func readDir(t testing.TB, dir string) []Record {
+func readDir(t testing.TB, dir string) []segment.Record {
 	t.Helper()
-	r, err := OpenReader(dir, 1)
+	r, err := segment.OpenReader(dir, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,7 +121,7 @@ func TestRecordsComeBackWholeAndInOrderAfterReopening(t *testing.T) {
 	const n = 3000
 	j := open(t, Options{Dir: dir, SegmentBytes: 64 << 10})
 	for i := 1; i <= n; i += 10 {
-		var batch []Record
+		var batch []segment.Record
 		for k := range 10 {
 			batch = append(batch, event(i+k))
 		}
@@ -133,14 +137,14 @@ func TestRecordsComeBackWholeAndInOrderAfterReopening(t *testing.T) {
 	if err := j.Close(); err != nil {
 		t.Fatal(err)
 	}
-	for what, all := range map[string][]Record{"live": live, "closed": readDir(t, dir)} {
+	for what, all := range map[string][]segment.Record{"live": live, "closed": readDir(t, dir)} {
 		if len(all) != n {
 			t.Fatalf("%s: %d records, want %d", what, len(all), n)
 		}
 		for i, r := range all {
 			want := event(i + 1)
 			if r.Pos != uint64(i+1) || r.Key != want.Key || r.Owner != want.Owner || r.Source != want.Source || r.Seq != want.Seq ||
-				r.Name != want.Name || !bytes.Equal(r.Body, want.Body) || r.Kind != Deliver || !r.Expire.IsZero() {
+				r.Name != want.Name || !bytes.Equal(r.Body, want.Body) || r.Kind != segment.Deliver || !r.Expire.IsZero() {
 				t.Fatalf("%s: record %d is %+v", what, i+1, r)
 			}
 			if i > 0 && !r.Time.After(all[i-1].Time) {
@@ -148,7 +152,7 @@ func TestRecordsComeBackWholeAndInOrderAfterReopening(t *testing.T) {
 			}
 		}
 	}
-	if logs, _ := list(dir, ".log"); len(logs) < 5 {
+	if logs, _ := segment.List(dir); len(logs) < 5 {
 		t.Errorf("only %d segments: the test means to cross their borders", len(logs))
 	}
 	j = open(t, Options{Dir: dir})
@@ -170,7 +174,7 @@ func TestManyProducersShareASyncAndKeepTheirOrder(t *testing.T) {
 	for p := range producers {
 		wg.Go(func() {
 			for i := range each {
-				add(t, j, Record{Kind: Deliver, Key: KeyOf(fmt.Sprint(p, "-", i)), Source: fmt.Sprint(p), Seq: uint64(i + 1)})
+				add(t, j, segment.Record{Kind: segment.Deliver, Key: segment.KeyOf(fmt.Sprint(p, "-", i)), Source: fmt.Sprint(p), Seq: uint64(i + 1)})
 			}
 		})
 	}
@@ -189,8 +193,8 @@ func TestManyProducersShareASyncAndKeepTheirOrder(t *testing.T) {
 	}
 }
 
-// cutAt makes a closed journal of n records and returns where each begins.
-func closedJournal(t *testing.T, n int) (dir, segment string, offsets []int64) {
+// closedJournal makes a closed journal of n records and returns where each begins.
+func closedJournal(t *testing.T, n int) (dir, path string, offsets []int64) {
 	t.Helper()
 	dir = t.TempDir()
 	j := open(t, Options{Dir: dir})
@@ -200,18 +204,18 @@ func closedJournal(t *testing.T, n int) (dir, segment string, offsets []int64) {
 	if err := j.Close(); err != nil {
 		t.Fatal(err)
 	}
-	segment = segmentPath(dir, 1)
-	off := int64(headerSize)
+	path = segment.Path(dir, 1)
+	off := int64(segment.HeaderSize)
 	for _, r := range readDir(t, dir) {
 		offsets = append(offsets, off)
-		off += int64(len(r.append(nil)))
+		off += int64(len(r.Append(nil)))
 	}
-	return dir, segment, append(offsets, off)
+	return dir, path, append(offsets, off)
 }
 
 func TestATornEndIsCutKeptAsideAndReportedWhereverItIsTorn(t *testing.T) {
-	dir, segment, offsets := closedJournal(t, 3)
-	whole, err := os.ReadFile(segment)
+	dir, path, offsets := closedJournal(t, 3)
+	whole, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -219,7 +223,7 @@ func TestATornEndIsCutKeptAsideAndReportedWhereverItIsTorn(t *testing.T) {
 		os.RemoveAll(dir)
 		os.MkdirAll(dir, 0o700)
 		torn := append(bytes.Clone(whole[:cut]), make([]byte, 4096)...)
-		if err := os.WriteFile(segment, torn, 0o600); err != nil {
+		if err := os.WriteFile(path, torn, 0o600); err != nil {
 			t.Fatal(err)
 		}
 		j := open(t, Options{Dir: dir})
@@ -246,16 +250,16 @@ func TestATornEndIsCutKeptAsideAndReportedWhereverItIsTorn(t *testing.T) {
 
 func TestAFlippedBitLosesOneRecordIsReportedAndSparesTheRest(t *testing.T) {
 	for _, field := range []int64{0, 4, 8, 40, 52, 80, 150} { // size, sum, position, key, kind, source, body
-		dir, segment, offsets := closedJournal(t, 5)
-		raw, err := os.ReadFile(segment)
+		dir, path, offsets := closedJournal(t, 5)
+		raw, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
 		}
 		raw[offsets[2]+field] ^= 0x10
-		if err := os.WriteFile(segment, raw, 0o600); err != nil {
+		if err := os.WriteFile(path, raw, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		r, err := OpenReader(dir, 1)
+		r, err := segment.OpenReader(dir, 1)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -291,7 +295,7 @@ func TestAFailedSyncIsNotRepeatedOnTheSameFile(t *testing.T) {
 	for i := range 5 {
 		add(t, j, event(i+1))
 	}
-	if logs, _ := list(dir, ".log"); len(logs) != 2 || logs[1] != 3 {
+	if logs, _ := segment.List(dir); len(logs) != 2 || logs[1] != 3 {
 		t.Errorf("segments begin at %v, want 1 and 3", logs)
 	}
 	if s := j.State(); s.Err != nil {
@@ -398,11 +402,15 @@ func TestADiskThatIsNearlyFullIsRefusedEarlyWithHysteresis(t *testing.T) {
 		t.Fatal(err)
 	}
 	free := uint64(fs.Bavail) * uint64(fs.Bsize)
-	s := Space{Bytes: free * 4 / 5, Percent: 100, Inodes: 1e-9} // between the limit and one and a half of it
-	if err := s.check(dir, false); err != nil {
+	s := space.Reserve{Bytes: free * 4 / 5, Percent: 100, Inodes: 1e-9} // between the limit and one and a half of it
+	d, err := s.Look(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Fits(1, space.Need{}, 0); err != nil {
 		t.Errorf("above the limit: %v", err)
 	}
-	if err := s.check(dir, true); !errSpace(err) {
+	if err := s.Check(dir); !space.IsFull(err) {
 		t.Errorf("not yet half as much again: %v", err)
 	}
 	s.Bytes = free * 2
@@ -431,25 +439,25 @@ func TestRetentionDropsWholeOldSegmentsButNoUndeliveredRecordAndNoIDs(t *testing
 		add(t, j, event(i))
 	}
 	eventually(t, "segments of delivered records are dropped", func() bool {
-		logs, err := list(dir, ".log")
+		logs, err := segment.List(dir)
 		return err == nil && logs[0] > 100
 	})
 	if all := read(t, j.Reader(1)); all[0].Pos > 201 {
 		t.Errorf("the oldest record is %d: an undelivered one was dropped", all[0].Pos)
 	}
-	if _, err := Prune(opt, n, true); !errors.Is(err, ErrLocked) {
+	if _, err := Prune(opt, n, true); !errors.Is(err, lockfile.ErrLocked) {
 		t.Errorf("pruning an open journal: %v", err)
 	}
 	if err := j.Close(); err != nil {
 		t.Fatal(err)
 	}
 	opt.Space = roomy
-	before, _ := list(dir, ".log")
+	before, _ := segment.List(dir)
 	planned, err := Prune(opt, n, true)
 	if err != nil || len(planned) == 0 {
 		t.Fatalf("dry run: %v, %v", planned, err)
 	}
-	if after, _ := list(dir, ".log"); len(after) != len(before) {
+	if after, _ := segment.List(dir); len(after) != len(before) {
 		t.Error("a dry run dropped segments")
 	}
 	if done, err := Prune(opt, n, false); err != nil || len(done) != len(planned) {
@@ -485,7 +493,7 @@ func TestWhatWasKeptAsideGoesByAgeOnceItsSegmentIsGone(t *testing.T) {
 		"00000000000000000005-64.torn": 2 * time.Hour,
 		"00000000000000000007-64.torn": 0,
 		// A crash left the first; the second may still be written.
-		"00000000000000000001-64.torn.tmp-1": 2 * copying,
+		"00000000000000000001-64.torn.tmp-1": 2 * time.Hour, // longer than copying takes
 		"00000000000000000001-64.torn.tmp-2": 0,
 	} {
 		path := filepath.Join(dir, name)
@@ -503,51 +511,12 @@ func TestWhatWasKeptAsideGoesByAgeOnceItsSegmentIsGone(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []string{"00000000000000000001-64.torn", "00000000000000000007-64.torn"}
-	if left, err := TornFiles(dir); err != nil || !slices.Equal(left, want) {
+	if left, err := segment.Torn(dir); err != nil || !slices.Equal(left, want) {
 		t.Errorf("left: %v, %v", left, err)
 	}
-	temps, err := filepath.Glob(filepath.Join(dir, "*.torn"+copyMark+"*"))
+	temps, err := filepath.Glob(filepath.Join(dir, "*.torn.tmp-*"))
 	if err != nil || len(temps) != 1 || !strings.HasSuffix(temps[0], "tmp-2") {
 		t.Errorf("unfinished ones left: %v, %v", temps, err)
-	}
-}
-
-func TestIDsAreForgottenBeyondTheirNumberAndAge(t *testing.T) {
-	x := newIndex(100, time.Hour)
-	start := time.Now()
-	for i := 1; i <= 1000; i++ {
-		x.add(KeyOf(fmt.Sprint(i)), uint64(i), 0, start)
-		if len(x.entries) > 110 {
-			t.Fatalf("%d entries", len(x.entries))
-		}
-	}
-	for i, want := range map[int]bool{1: false, 900: false, 901: true, 1000: true} {
-		if _, _, seen := x.lookup(KeyOf(fmt.Sprint(i))); seen != want {
-			t.Errorf("id %d seen: %v", i, seen)
-		}
-	}
-	x = newIndex(1e6, time.Hour)
-	for i := 1; i <= 5*markStep; i++ {
-		x.add(KeyOf(fmt.Sprint(i)), uint64(i), 0, start.Add(time.Duration(i)*time.Second))
-	}
-	// The window of an hour reaches back 3600 records; marks make it at most one step longer.
-	for i, want := range map[int]bool{1: false, 5*markStep - 3601 - markStep: false, 5*markStep - 3599: true} {
-		if _, _, seen := x.lookup(KeyOf(fmt.Sprint(i))); seen != want {
-			t.Errorf("id %d seen: %v (horizon %d)", i, seen, x.horizon)
-		}
-	}
-}
-
-func TestTheSourcesRememberedAreBounded(t *testing.T) {
-	s := sources{}
-	for i := range 3 * maxSources {
-		s.note(fmt.Sprint(i), 1, uint64(i+1))
-	}
-	if len(s) > maxSources {
-		t.Errorf("%d sources", len(s))
-	}
-	if s[fmt.Sprint(3*maxSources-1)].seq != 1 {
-		t.Error("the latest source is forgotten")
 	}
 }
 
@@ -555,7 +524,7 @@ func TestASecondWriterIsRefusedAndToldWhoHoldsTheJournal(t *testing.T) {
 	dir := t.TempDir()
 	open(t, Options{Dir: dir})
 	_, err := Open(Options{Dir: dir, Space: roomy})
-	if !errors.Is(err, ErrLocked) || !strings.Contains(err.Error(), fmt.Sprint("process ", os.Getpid())) {
+	if !errors.Is(err, lockfile.ErrLocked) || !strings.Contains(err.Error(), fmt.Sprint("process ", os.Getpid())) {
 		t.Errorf("second Open: %v", err)
 	}
 }
@@ -563,12 +532,16 @@ func TestASecondWriterIsRefusedAndToldWhoHoldsTheJournal(t *testing.T) {
 func TestAReaderFollowsAJournalThatGrowsAcrossSegments(t *testing.T) {
 	dir := t.TempDir()
 	j := open(t, Options{Dir: dir, SegmentBytes: 8 << 10})
-	live, outside := j.Reader(1), &Reader{dir: dir, next: 1}
+	live := j.Reader(1)
+	outside, err := segment.OpenReader(dir, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
 	defer live.Close()
 	defer outside.Close()
 	for i := 1; i <= 300; i++ {
 		add(t, j, event(i))
-		for what, r := range map[string]*Reader{"live": live, "outside": outside} {
+		for what, r := range map[string]*segment.Reader{"live": live, "outside": outside} {
 			rec, err := r.Next()
 			if err != nil || rec.Pos != uint64(i) {
 				t.Fatalf("%s: record %d: %+v, %v", what, i, rec.Pos, err)
@@ -586,7 +559,7 @@ func TestAReaderFollowsAJournalThatGrowsAcrossSegments(t *testing.T) {
 func TestARecordBeyondTheLimitsIsRefused(t *testing.T) {
 	j := open(t, Options{Dir: t.TempDir()})
 	err := j.Append(t.Context(), func(q Queue) error {
-		_, err := q.Add(Record{Source: strings.Repeat("x", 1<<16)})
+		_, err := q.Add(segment.Record{Source: strings.Repeat("x", 1<<16)})
 		return err
 	})
 	if !errors.Is(err, ErrTooLarge) {
@@ -631,12 +604,12 @@ func FuzzReadingAnySegment(f *testing.F) {
 	one, two := event(1), event(2)
 	one.Pos, two.Pos = 1, 2
 	one.Time, two.Time = time.Unix(1, 0), time.Unix(2, 0)
-	header := make([]byte, headerSize)
-	f.Add(two.append(one.append(bytes.Clone(header))))
+	header := make([]byte, segment.HeaderSize)
+	f.Add(two.Append(one.Append(bytes.Clone(header))))
 	f.Add(header)
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		dir := t.TempDir()
-		if err := os.WriteFile(segmentPath(dir, 1), raw, 0o600); err != nil {
+		if err := os.WriteFile(segment.Path(dir, 1), raw, 0o600); err != nil {
 			t.Fatal(err)
 		}
 		before := readDir(t, dir)
@@ -658,7 +631,7 @@ func TestRecordsWithoutAKeyAreNotRememberedAndStillCountForTheOrder(t *testing.T
 	add(t, j, event(1))
 	for i := 2; i <= 300; i++ {
 		r := event(i)
-		r.Kind, r.Key = RecordOnly, Key{}
+		r.Kind, r.Key = segment.RecordOnly, segment.Key{}
 		add(t, j, r)
 	}
 	for range 2 {

@@ -10,6 +10,10 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/aurorabot-dev/platform/bridge/internal/lockfile"
+	"github.com/aurorabot-dev/platform/bridge/journal/segment"
+	"github.com/aurorabot-dev/platform/bridge/journal/space"
 )
 
 // small is a disk of a size that the tests fill.
@@ -25,9 +29,9 @@ func newSmall(bytes, files int64) *small {
 }
 
 // look keeps a reserve of 100,000 bytes and 10 files.
-func (s *small) look(dir string) (disk, error) {
-	return disk{dir: dir, bytes: float64(s.free.Load()), files: float64(s.files.Load()),
-		reserve: 100_000, inodes: 10, block: 4096, countsFiles: true}, nil
+func (s *small) look(dir string) (space.Disk, error) {
+	return space.Disk{Dir: dir, Bytes: float64(s.free.Load()), Inodes: float64(s.files.Load()),
+		ReservedBytes: 100_000, ReservedInodes: 10, Block: 4096, CountsInodes: true}, nil
 }
 
 func (s *small) open(t *testing.T, opt Options) *Journal {
@@ -151,7 +155,7 @@ func TestDeliveredSegmentsGoWhileTheDiskIsFull(t *testing.T) {
 		add(t, j, event(i+1))
 	}
 	count := func() int {
-		logs, err := list(opt.Dir, ".log")
+		logs, err := segment.List(opt.Dir)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -190,7 +194,7 @@ func TestAFolderThatIsRemovedIsMadeAnewAndIDsAreKept(t *testing.T) {
 				add(t, j, event(n+1))
 			}
 			eventually(t, "the folder is there again", func() bool {
-				logs, err := list(dir, ".log")
+				logs, err := segment.List(dir)
 				return err == nil && len(logs) == 1 && logs[0] == n+1
 			})
 			add(t, j, event(n+2))
@@ -202,7 +206,7 @@ func TestAFolderThatIsRemovedIsMadeAnewAndIDsAreKept(t *testing.T) {
 			if rest := read(t, r); rest[0].Pos != n-4 || rest[len(rest)-1].Pos < n+1 || len(rest) < 6 {
 				t.Errorf("the reader went on with %d records from %d", len(rest), rest[0].Pos)
 			}
-			if _, err := Open(opt); !errors.Is(err, ErrLocked) {
+			if _, err := Open(opt); !errors.Is(err, lockfile.ErrLocked) {
 				t.Errorf("a second process: %v", err)
 			}
 			known := func(j *Journal) {
@@ -241,11 +245,11 @@ func TestASegmentThatIsRemovedCostsNoRecordAfterIt(t *testing.T) {
 	for i := range 10 {
 		add(t, j, event(i+1))
 	}
-	logs, err := list(dir, ".log")
+	logs, err := segment.List(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Remove(segmentPath(dir, logs[0])); err != nil {
+	if err := os.Remove(segment.Path(dir, logs[0])); err != nil {
 		t.Fatal(err)
 	}
 	for i := 10; i < 20; i++ {

@@ -1,22 +1,20 @@
 package journal
 
 import (
+	"bytes"
 	"errors"
 	"os"
 	"path/filepath"
 	"sync/atomic"
 	"testing"
+
+	"github.com/aurorabot-dev/platform/bridge/journal/internal/tail"
+	"github.com/aurorabot-dev/platform/bridge/journal/segment"
 )
 
 func spareOf(dir string) (os.FileInfo, bool) {
-	info, err := os.Stat(filepath.Join(dir, spareName))
+	info, err := os.Stat(filepath.Join(dir, tail.SpareName))
 	return info, err == nil
-}
-
-func (s *spares) isReady() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.ready != nil
 }
 
 // addBytes adds records of 1 KB, numbered on from from.
@@ -53,18 +51,18 @@ func TestTheNextSegmentIsReadyBeforeItIsNeeded(t *testing.T) {
 		t.Error("a journal that is hardly used takes the room of two segments")
 	}
 	n := addBytes(t, j, 2, 5<<18)
-	eventually(t, "a spare", j.spares.isReady)
+	eventually(t, "a spare", j.spare.Ready)
 	for range 3 {
 		spare, _ := spareOf(dir)
-		logs, err := list(dir, ".log")
-		for before := len(logs); len(logs) == before && err == nil; logs, err = list(dir, ".log") {
+		logs, err := segment.List(dir)
+		for before := len(logs); len(logs) == before && err == nil; logs, err = segment.List(dir) {
 			n = addBytes(t, j, n, 1<<10)
 		}
-		if info, e := os.Stat(segmentPath(dir, logs[len(logs)-1])); errors.Join(e, err) != nil || !os.SameFile(info, spare) {
+		if info, e := os.Stat(segment.Path(dir, logs[len(logs)-1])); errors.Join(e, err) != nil || !os.SameFile(info, spare) {
 			t.Errorf("the next segment is not the spare: %v", errors.Join(e, err))
 		}
 		n = addBytes(t, j, n, 5<<18)
-		eventually(t, "another spare", j.spares.isReady)
+		eventually(t, "another spare", j.spare.Ready)
 	}
 	if err := j.Close(); err != nil {
 		t.Fatal(err)
@@ -77,10 +75,10 @@ func TestTheNextSegmentIsReadyBeforeItIsNeeded(t *testing.T) {
 
 func TestWithoutAUsableSpareASegmentIsMadeWhenNeeded(t *testing.T) {
 	for name, spoil := range map[string]func(dir string, broken *atomic.Bool) error{
-		"removed":           func(dir string, _ *atomic.Bool) error { return os.Remove(filepath.Join(dir, spareName)) },
+		"removed":           func(dir string, _ *atomic.Bool) error { return os.Remove(filepath.Join(dir, tail.SpareName)) },
 		"cannot be renamed": func(_ string, broken *atomic.Bool) error { broken.Store(true); return nil },
 		"replaced": func(dir string, _ *atomic.Bool) error {
-			path := filepath.Join(dir, spareName)
+			path := filepath.Join(dir, tail.SpareName)
 			return errors.Join(os.WriteFile(path+".other", []byte("somebody else's"), 0o600), os.Rename(path+".other", path))
 		},
 	} {
@@ -93,21 +91,17 @@ func TestWithoutAUsableSpareASegmentIsMadeWhenNeeded(t *testing.T) {
 				return nil
 			}})
 			n := addBytes(t, j, 1, 5<<18)
-			eventually(t, "a spare", j.spares.isReady)
+			eventually(t, "a spare", j.spare.Ready)
 			if err := spoil(dir, broken); err != nil {
 				t.Fatal(err)
 			}
 			n = addBytes(t, j, n, 3<<20)
-			logs, err := list(dir, ".log")
+			logs, err := segment.List(dir)
 			for _, first := range logs {
-				w, e := openSegment(dir, first)
-				if e != nil {
-					t.Fatal(e)
+				raw, e := os.ReadFile(segment.Path(dir, first))
+				if e != nil || !bytes.HasPrefix(raw, []byte(segment.Magic)) {
+					t.Errorf("segment %d begins with %q, %v", first, raw[:min(8, len(raw))], e)
 				}
-				if head, e := w.at(0, 8); e != nil || string(head) != segmentMagic {
-					t.Errorf("segment %d begins with %q, %v", first, head, e)
-				}
-				w.f.Close()
 			}
 			if err := errors.Join(err, j.Close()); err != nil {
 				t.Fatal(err)
@@ -122,7 +116,7 @@ func TestASpareGivesWayWhereRoomIsShort(t *testing.T) {
 	dir := t.TempDir()
 	j := open(t, Options{Dir: dir, SegmentBytes: 2 << 20, look: s.look})
 	addBytes(t, j, 1, 5<<18)
-	eventually(t, "a spare", j.spares.isReady)
+	eventually(t, "a spare", j.spare.Ready)
 	s.free.Store(50_000) // less than the reserve
 	eventually(t, "a degraded journal", func() bool { return j.State().Err != nil })
 	if _, there := spareOf(dir); there {
@@ -138,7 +132,7 @@ func TestASpareGivesWayWhereRoomIsShort(t *testing.T) {
 
 func TestTheSpareOfAProcessThatDiedIsNotUsed(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, spareName), []byte("half of it"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, tail.SpareName), []byte("half of it"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	j := open(t, Options{Dir: dir, SegmentBytes: 2 << 20})
@@ -185,17 +179,17 @@ func TestASpareIsMadeAgainAfterAStart(t *testing.T) {
 		t.Fatal(err)
 	}
 	j = open(t, Options{Dir: dir, SegmentBytes: 4 << 20})
-	eventually(t, "a spare", j.spares.isReady)
+	eventually(t, "a spare", j.spare.Ready)
 }
 
 func TestAFileOfTheSparesNameIsNotInItsWay(t *testing.T) {
 	dir := t.TempDir()
 	j := open(t, Options{Dir: dir, SegmentBytes: 2 << 20})
-	if err := os.WriteFile(filepath.Join(dir, spareName), []byte("stale"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, tail.SpareName), []byte("stale"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	addBytes(t, j, 1, 5<<18)
-	eventually(t, "a spare", j.spares.isReady)
+	eventually(t, "a spare", j.spare.Ready)
 }
 
 func TestASpareWhoseSyncFailsIsNotUsed(t *testing.T) {
@@ -214,11 +208,11 @@ func TestASpareWhoseSyncFailsIsNotUsed(t *testing.T) {
 	n := addBytes(t, j, 1, 5<<18)
 	<-failed
 	eventually(t, "that it is gone", func() bool { _, there := spareOf(dir); return !there })
-	if j.spares.isReady() || j.State().Err != nil {
-		t.Errorf("ready: %v, state: %v", j.spares.isReady(), j.State().Err)
+	if j.spare.Ready() || j.State().Err != nil {
+		t.Errorf("ready: %v, state: %v", j.spare.Ready(), j.State().Err)
 	}
 	n = addBytes(t, j, n, 2<<20) // and the segment after it has one again
-	eventually(t, "a spare", j.spares.isReady)
+	eventually(t, "a spare", j.spare.Ready)
 	if err := j.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -230,7 +224,7 @@ func TestAFailedSegmentThatCannotBeRemovedIsNotInTheWayOfTheNext(t *testing.T) {
 	void := []byte("records that were never acknowledged")
 	j := open(t, Options{Dir: dir, Fault: func(step string) error {
 		if step == "journal sync" && failed.CompareAndSwap(false, true) {
-			return errors.Join(errors.New("input/output error"), os.WriteFile(segmentPath(dir, 2), void, 0o600))
+			return errors.Join(errors.New("input/output error"), os.WriteFile(segment.Path(dir, 2), void, 0o600))
 		}
 		return nil
 	}})
@@ -242,7 +236,7 @@ func TestAFailedSegmentThatCannotBeRemovedIsNotInTheWayOfTheNext(t *testing.T) {
 		t.Fatal(err)
 	}
 	dense(t, dir, 2)
-	if kept, err := TornFiles(dir); err != nil || len(kept) != 1 {
+	if kept, err := segment.Torn(dir); err != nil || len(kept) != 1 {
 		t.Errorf("kept aside: %v, %v", kept, err)
 	}
 }

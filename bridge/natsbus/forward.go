@@ -10,7 +10,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/aurorabot-dev/platform/bridge/journal"
+	"github.com/aurorabot-dev/platform/bridge/journal/segment"
 )
 
 // forwarder ships the journal to the stream. One goroutine runs it.
@@ -25,16 +25,16 @@ type forwarder struct {
 	cp        checkpoint
 	file      checkpointFile
 	synced    time.Time // of the checkpoint
-	reader    *journal.Reader
+	reader    *segment.Reader
 	stream    *stream
-	batch     []journal.Record
-	keys      map[journal.Key]bool // of the batch
+	batch     []segment.Record
+	keys      map[segment.Key]bool // of the batch
 	limit     int                  // messages in a batch
 	late      int64                // records read with the batch that expired before they were sent
 }
 
 func newForwarder(b *Bus) (*forwarder, error) {
-	f := &forwarder{b: b, keys: map[journal.Key]bool{}, limit: b.opt.Batch}
+	f := &forwarder{b: b, keys: map[segment.Key]bool{}, limit: b.opt.Batch}
 	file, cp, found, err := openCheckpoint(b.opt.Journal.Dir)
 	if err != nil {
 		return nil, err
@@ -170,8 +170,8 @@ func (f *forwarder) collect() (last uint64, err error) {
 
 // wanted reports whether a record needs a message. Two records of one batch have
 // the same key only where the memory of ids was lost.
-func (f *forwarder) wanted(rec *journal.Record) bool {
-	if rec.Kind != journal.Deliver {
+func (f *forwarder) wanted(rec *segment.Record) bool {
+	if rec.Kind != segment.Deliver {
 		return false
 	}
 	if !rec.Expire.IsZero() && !rec.Expire.After(time.Now()) {
@@ -336,7 +336,7 @@ func (f *forwarder) owns(m *message) bool {
 	r := f.b.journal.Reader(pos)
 	defer r.Close()
 	rec, err := r.Next()
-	return err == nil && rec.Pos == pos && rec.Key == journal.KeyOf(m.id())
+	return err == nil && rec.Pos == pos && rec.Key == segment.KeyOf(m.id())
 }
 
 // close saves where forwarding stands; done says that nothing is under way.

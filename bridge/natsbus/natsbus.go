@@ -45,6 +45,7 @@ import (
 	"github.com/aurorabot-dev/platform/bridge/admit"
 	"github.com/aurorabot-dev/platform/bridge/bus"
 	"github.com/aurorabot-dev/platform/bridge/journal"
+	"github.com/aurorabot-dev/platform/bridge/journal/segment"
 )
 
 // ErrClosed says that the bus was closed.
@@ -180,7 +181,7 @@ func (b *Bus) Reject(ctx context.Context, r bus.Rejected) (string, error) {
 	var pos uint64
 	err = b.journal.Append(ctx, func(q journal.Queue) (err error) {
 		name = b.desk.NewID()
-		pos, err = q.Add(journal.Record{Kind: journal.Deliver, Key: journal.KeyOf(name), Name: rejectedToken + " " + name, Body: body})
+		pos, err = q.Add(segment.Record{Kind: segment.Deliver, Key: segment.KeyOf(name), Name: rejectedToken + " " + name, Body: body})
 		return err
 	})
 	if err == nil {

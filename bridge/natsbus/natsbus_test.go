@@ -19,6 +19,8 @@ import (
 	"github.com/aurorabot-dev/platform/bridge/bus"
 	"github.com/aurorabot-dev/platform/bridge/bustest"
 	"github.com/aurorabot-dev/platform/bridge/journal"
+	"github.com/aurorabot-dev/platform/bridge/journal/segment"
+	"github.com/aurorabot-dev/platform/bridge/journal/space"
 )
 
 const patience = 60 * time.Second // for what takes a moment on a machine with time
@@ -86,7 +88,7 @@ func (b *broker) admin() jetstream.JetStream {
 }
 
 // roomy takes the state of the machine's own disk out of the tests.
-var roomy = journal.Space{Bytes: 1, Percent: 1e-9, Inodes: 1e-9}
+var roomy = space.Reserve{Bytes: 1, Percent: 1e-9, Inodes: 1e-9}
 
 func (b *broker) options(t testing.TB) Options {
 	return Options{URLs: []string{b.url()}, Retry: 10 * time.Millisecond, CloseTimeout: patience,
@@ -191,7 +193,7 @@ func ids(all []*amp.Envelope) (list []string) {
 
 func recorded(t testing.TB, dir string) (all []*amp.Envelope) {
 	t.Helper()
-	r, err := journal.OpenReader(dir, 1)
+	r, err := segment.OpenReader(dir, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

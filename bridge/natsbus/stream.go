@@ -13,7 +13,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/aurorabot-dev/platform/amp"
-	"github.com/aurorabot-dev/platform/bridge/journal"
+	"github.com/aurorabot-dev/platform/bridge/journal/segment"
 )
 
 // PositionHeader is the header of each message that holds its position in the
@@ -125,7 +125,7 @@ next:
 	return false
 }
 
-func (s *stream) message(r *journal.Record) *nats.Msg {
+func (s *stream) message(r *segment.Record) *nats.Msg {
 	subject, id := address(r)
 	m := nats.NewMsg(s.opt.Prefix + "." + subject)
 	m.Header.Set(jetstream.MsgIDHeader, id)
@@ -143,7 +143,7 @@ const headerBytes = 1024 // of a message, at most: ids, numbers and the stream's
 
 // fits says what a server that takes less than MaxMessage would not, before it
 // has half a batch.
-func (s *stream) fits(batch []journal.Record) error {
+func (s *stream) fits(batch []segment.Record) error {
 	for i := range batch {
 		if size := int64(len(batch[i].Body)); size+headerBytes > s.link.conn.MaxPayload() {
 			return fmt.Errorf("record %d has %d bytes, more than the max_payload of the server, %d, allows", batch[i].Pos, size, s.link.conn.MaxPayload())
@@ -154,7 +154,7 @@ func (s *stream) fits(batch []journal.Record) error {
 
 // publish sends one message and returns its sequence in the stream. A duplicate
 // is one whose id the stream knows already.
-func (s *stream) publish(ctx context.Context, r *journal.Record) (seq uint64, duplicate bool, err error) {
+func (s *stream) publish(ctx context.Context, r *segment.Record) (seq uint64, duplicate bool, err error) {
 	ack, err := s.request(ctx, s.message(r))
 	if err != nil {
 		return 0, false, err
@@ -165,7 +165,7 @@ func (s *stream) publish(ctx context.Context, r *journal.Record) (seq uint64, du
 // publishAll sends a batch that the stream takes whole or not at all, and
 // returns the sequence of its last message. After errKnownID it has none of it.
 // After other errors it may have it, unless the error is of the API.
-func (s *stream) publishAll(ctx context.Context, batch []journal.Record) (seq uint64, err error) {
+func (s *stream) publishAll(ctx context.Context, batch []segment.Record) (seq uint64, err error) {
 	if err := s.fits(batch); err != nil {
 		return 0, err
 	}

@@ -3,7 +3,7 @@ package natsbus
 import (
 	"strings"
 
-	"github.com/aurorabot-dev/platform/bridge/journal"
+	"github.com/aurorabot-dev/platform/bridge/journal/segment"
 )
 
 // rejectedToken is what follows the prefix in the subject of rejected events.
@@ -22,7 +22,7 @@ func token(typ string) string {
 func recordName(typ, id string) string { return token(typ) + " " + id }
 
 // address splits the name of a record into the end of its subject and its message id.
-func address(r *journal.Record) (subject, id string) {
+func address(r *segment.Record) (subject, id string) {
 	subject, id, _ = strings.Cut(r.Name, " ")
 	return subject, id
 }

@@ -20,7 +20,7 @@ const module = "github.com/aurorabot-dev/platform/"
 var floors = [][]string{
 	{"internal/jsontext"},
 	{"amp", "mcpkit/durable", "mcpkit/smallfile", "mcpkit/fault", "mcpkit/jsoncheck", "mcpkit/internal/jsonline"},
-	{"mcpkit/signal", "mcpkit/catalog", "mcpkit/manifest", "mcpkit/redact", "mcpkit/artifact", "mcpkit/fakeserver", "bridge/bus", "bridge/internal/slots"},
+	{"mcpkit/signal", "mcpkit/catalog", "mcpkit/manifest", "mcpkit/redact", "mcpkit/artifact", "mcpkit/fakeserver", "bridge/bus", "bridge/internal/slots", "bridge/internal/lockfile"},
 	{"mcpkit/serverkit", "mcpkit/client", "mcpkit/policy", "mcpkit/appkit", "mcpkit/auth", "bridge/journal", "bridge/bustest"},
 	{"bridge/admit"},
 	{"mcpkit/openai", "bridge/inbox", "bridge/natsbus"},

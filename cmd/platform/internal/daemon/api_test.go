@@ -15,7 +15,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/aurorabot-dev/platform/bridge/journal"
+	"github.com/aurorabot-dev/platform/bridge/journal/segment"
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/control"
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/control/apitest"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
@@ -418,7 +418,7 @@ func TestTheStreamGoesOnOverARestartWithoutGapOrRepeat(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if rec.Kind == journal.Deliver {
+		if rec.Kind == segment.Deliver {
 			inbox = append(inbox, rec.Pos)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/aurorabot-dev/platform/bridge/inbox"
 	"github.com/aurorabot-dev/platform/bridge/inbox/queue"
 	"github.com/aurorabot-dev/platform/bridge/journal"
+	"github.com/aurorabot-dev/platform/bridge/journal/space"
 	"github.com/aurorabot-dev/platform/bridge/natsbus"
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/metrics"
 	"github.com/aurorabot-dev/platform/mcpkit/artifact"
@@ -164,7 +165,7 @@ func (p *Platform) retain(ctx context.Context, down *teardown) {
 const minArtifactAge = time.Hour
 
 // crowded is why the bus takes no more for want of room, nearly at least.
-func (p *Platform) crowded() error { return journal.Space{}.Check(p.o.Data) }
+func (p *Platform) crowded() error { return space.Reserve{}.Check(p.o.Data) }
 
 func (p *Platform) prune(ctx context.Context) error {
 	r := p.o.Retention
@@ -172,7 +173,7 @@ func (p *Platform) prune(ctx context.Context) error {
 	if age == 0 && r.Bytes == 0 {
 		return nil
 	}
-	if share := journal.DiskSize(p.o.Data) / 8; r.Bytes > 0 { // a small disk has to hold other things, too
+	if share := space.Size(p.o.Data) / 8; r.Bytes > 0 { // a small disk has to hold other things, too
 		r.Bytes = min(r.Bytes, share)
 	}
 	got, err := p.artifacts.Prune(ctx, artifact.Policy{MaxAge: age, MaxTotal: r.Bytes, MinAge: minArtifactAge})

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/aurorabot-dev/platform/bridge/journal"
+	"github.com/aurorabot-dev/platform/bridge/journal/segment"
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/control"
 )
 
@@ -37,7 +38,7 @@ func (p *Platform) Events(ctx context.Context, after uint64, alive time.Duration
 		if err := json.Unmarshal(rec.Body, &env); err != nil {
 			return fmt.Errorf("reading record %d of the journal: %w", rec.Pos, err)
 		}
-		err = emit(&control.Event{Position: rec.Pos, Type: env.Payload.Type, Inbox: rec.Kind == journal.Deliver, Envelope: rec.Body})
+		err = emit(&control.Event{Position: rec.Pos, Type: env.Payload.Type, Inbox: rec.Kind == segment.Deliver, Envelope: rec.Body})
 		if err != nil {
 			return err
 		}

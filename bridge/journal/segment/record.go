@@ -1,4 +1,21 @@
-package journal
+// Package segment is how a journal lies on the disk, and how it is read.
+//
+// A folder holds segments NNN.log, each named after the position of its first
+// record, and NNN-OFFSET.torn, what had to be cut from a segment:
+//
+//	segment  64 bytes: "aurjrnl1", first position, zeros; then records, zeros
+//	record   64 bytes: size, crc32c of all that follows, position, time, seq,
+//	         key, lengths, kind, owner, expiry; then source, name and body,
+//	         padded to 8 bytes
+//
+// A [Reader] gives the records in order, also while another process writes the
+// journal, and steps over bytes that hold no valid record: see [Damage].
+//
+//	r, err := segment.OpenReader("data/journal", 1)
+//	rec, err := r.Next() // io.EOF where the log ends at present
+//
+// The package writes no segment: package journal does.
+package segment
 
 import (
 	"crypto/sha256"
@@ -10,7 +27,7 @@ import (
 	"github.com/oklog/ulid/v2"
 )
 
-// Key stands for an id in the memory of ids.
+// Key stands for an id in the journal's memory of ids.
 type Key [16]byte
 
 // KeyOf is the key of a message id: the bytes of a ULID or UUID, else half of
@@ -68,14 +85,15 @@ type Record struct {
 // MaxBody bounds a record's body, in bytes.
 const MaxBody = 256 << 20
 
-const headerSize = 64 // of a segment and of a record, in bytes
+// HeaderSize is that of a segment's header and of a record's, in bytes.
+const HeaderSize = 64
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// append encodes r at the end of b.
-func (r *Record) append(b []byte) []byte {
+// Append encodes r at the end of b.
+func (r *Record) Append(b []byte) []byte {
 	start := len(b)
-	var h [headerSize]byte
+	var h [HeaderSize]byte
 	le := binary.LittleEndian
 	le.PutUint32(h[0:], uint32(len(r.Source)+len(r.Name)+len(r.Body)))
 	le.PutUint64(h[8:], r.Pos)
@@ -109,14 +127,14 @@ func recordSize(h []byte, least uint64) int64 {
 		int64(le.Uint16(h[48:]))+int64(le.Uint16(h[50:])) > size {
 		return 0
 	}
-	return (headerSize + size + 7) &^ 7
+	return (HeaderSize + size + 7) &^ 7
 }
 
 // decode reads the record at the beginning of b, which holds all of it. The
 // record keeps b's bytes.
 func decode(b []byte) (r Record, ok bool) {
 	le := binary.LittleEndian
-	end := headerSize + int(le.Uint32(b))
+	end := HeaderSize + int(le.Uint32(b))
 	if crc32.Checksum(b[8:end], castagnoli) != le.Uint32(b[4:]) {
 		return r, false
 	}
@@ -124,13 +142,13 @@ func decode(b []byte) (r Record, ok bool) {
 	r.Time = time.Unix(0, int64(le.Uint64(b[16:])))
 	r.Seq = le.Uint64(b[24:])
 	r.Key = Key(b[32:48])
-	source := headerSize + int(le.Uint16(b[48:]))
+	source := HeaderSize + int(le.Uint16(b[48:]))
 	name := source + int(le.Uint16(b[50:]))
 	r.Kind = Kind(b[52])
 	r.Owner = le.Uint16(b[54:])
 	if ns := le.Uint64(b[56:]); ns != 0 {
 		r.Expire = time.Unix(0, int64(ns))
 	}
-	r.Source, r.Name, r.Body = string(b[headerSize:source]), string(b[source:name]), b[name:end:end]
+	r.Source, r.Name, r.Body = string(b[HeaderSize:source]), string(b[source:name]), b[name:end:end]
 	return r, true
 }

@@ -1,4 +1,4 @@
-package journal
+package segment
 
 import (
 	"errors"
@@ -33,10 +33,10 @@ func OpenReader(dir string, from uint64) (*Reader, error) {
 	return &Reader{dir: dir, next: max(from, 1)}, nil
 }
 
-// Reader reads j from the position from on, as far as it is durable. Damage that
-// it meets is kept aside.
-func (j *Journal) Reader(from uint64) *Reader {
-	return &Reader{dir: j.opt.Dir, upTo: j.Durable, next: max(from, 1), aside: j.keepAside}
+// NewReader reads the journal in dir from the position from on, as far as upTo
+// says at the time. Damage that it meets is given to aside.
+func NewReader(dir string, from uint64, upTo func() uint64, aside func(*Damage)) *Reader {
+	return &Reader{dir: dir, upTo: upTo, next: max(from, 1), aside: aside}
 }
 
 // Pos is the position up to which all records were given, or are not there.
@@ -139,7 +139,7 @@ func (r *Reader) lost(off, bytes int64, to uint64) {
 }
 
 func (r *Reader) findLimit() error {
-	logs, err := list(r.dir, ".log")
+	logs, err := List(r.dir)
 	if err != nil {
 		return err
 	}
@@ -159,7 +159,7 @@ func (r *Reader) opened() (first uint64) {
 
 // open opens the segment that holds the next record.
 func (r *Reader) open() error {
-	logs, err := list(r.dir, ".log")
+	logs, err := List(r.dir)
 	if err != nil {
 		return err
 	}
@@ -177,7 +177,7 @@ func (r *Reader) open() error {
 		}
 		return err
 	}
-	r.off, r.limit = headerSize, 0
+	r.off, r.limit = HeaderSize, 0
 	r.next = max(r.next, first)
 	if at+1 < len(logs) {
 		r.limit = logs[at+1]
