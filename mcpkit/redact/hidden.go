@@ -52,17 +52,10 @@ func Strip(s string) (string, int) {
 // Show writes s on one line with everything that is hidden, and line ends and
 // tabs, spelled out: \n, \x1b, \u202e. It is for names and values in terminals
 // and logs.
-func Show(s string) string { return show(s, false) }
-
-// ShowText is Show for text of several lines: line ends and tabs stay.
-func ShowText(s string) string { return show(s, true) }
-
-func show(s string, lines bool) string {
+func Show(s string) string {
 	i := firstOdd(s)
-	if !lines {
-		if j := strings.IndexAny(s[:i], "\n\t"); j >= 0 {
-			i = j
-		}
+	if j := strings.IndexAny(s[:i], "\n\t"); j >= 0 {
+		i = j
 	}
 	if i == len(s) {
 		return s
@@ -76,12 +69,10 @@ func show(s string, lines bool) string {
 		switch {
 		case r == utf8.RuneError && size == 1:
 			fmt.Fprintf(&b, `\x%02x`, s[i])
-		case r == '\n' && !lines:
+		case r == '\n':
 			b.WriteString(`\n`)
-		case r == '\t' && !lines:
+		case r == '\t':
 			b.WriteString(`\t`)
-		case r == '\n' || r == '\t':
-			b.WriteRune(r)
 		case r == '\r':
 			b.WriteString(`\r`)
 		case r != '\u2028' && r != '\u2029' && (!hidden(r) || needed(prev, r, next)):

@@ -7,26 +7,25 @@
 //	fmt.Println(redact.Show(name))           // nothing moves the cursor: \x1b[2J
 //
 // Removed are the configured secrets, also where they stand URL-encoded or
-// JSON-escaped, and what has the shape of a known token (see rules.go). What
-// merely looks random is only reported, by [Random]. A secret that is encoded in
-// another way, cut in two, or shorter than [MinSecret] is not found: redaction
-// limits accidents, it does not stop a server that wants to leak. Hidden
-// characters inside a secret hide it, so text is stripped first.
+// JSON-escaped, and what has the shape of a known token (package shapes). A secret
+// that is encoded in another way, cut in two, or shorter than [MinSecret] is not
+// found: redaction limits accidents, it does not stop a server that wants to leak.
+// Hidden characters inside a secret hide it, so text is stripped first.
 //
 // One pass over the text looks for two rare bytes of everything that could be
 // there; nothing else is examined, and text without a find is returned as it is.
 package redact
 
 import (
-	"bytes"
 	"cmp"
-	"encoding/json"
 	"maps"
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
-	"unsafe"
+
+	"github.com/aurorabot-dev/platform/mcpkit/redact/internal/shapes"
 )
 
 // MinSecret is the least number of bytes of a configured secret: removing less
@@ -78,16 +77,16 @@ func New(secrets []string) *Redactor {
 // Set replaces the configured secrets.
 func (r *Redactor) Set(secrets []string) { r.index.Store(newIndex(secrets)) }
 
-var shapesOnly = newIndex(nil)
+// shapesOnly is made when it is needed: most commands redact nothing.
+var shapesOnly = sync.OnceValue(func() *index { return newIndex(nil) })
 
 func (r *Redactor) load() *index {
-	if r == nil {
-		return shapesOnly
+	if r != nil {
+		if x := r.index.Load(); x != nil {
+			return x
+		}
 	}
-	if x := r.index.Load(); x != nil {
-		return x
-	}
-	return shapesOnly
+	return shapesOnly()
 }
 
 // String returns s without secrets, and what was found.
@@ -107,22 +106,6 @@ func (r *Redactor) Bytes(b []byte) ([]byte, Hits) {
 	return []byte(out), hits
 }
 
-// marker stands where a secret was.
-func marker(rule string) string { return "[redacted:" + rule + "]" }
-
-// markerAt is the length of the marker that s begins with, or 0.
-func markerAt(s string) int {
-	rest, ok := strings.CutPrefix(s, "[redacted:")
-	if !ok {
-		return 0
-	}
-	end := strings.IndexByte(rest, ']')
-	if end < 0 || !slices.Contains(ruleNames, rest[:end]) {
-		return 0
-	}
-	return len(s) - len(rest) + end + 1
-}
-
 // index finds the places where something could be. Of every literal it knows two
 // overlapping pairs of bytes, the rarest there are, so that it is met by one of
 // them when a text is read two bytes at a time.
@@ -135,8 +118,8 @@ type index struct {
 // literal is a text of at least three bytes at which a rule is tried.
 type literal struct {
 	text string
-	rule *rule // nil for a configured secret
-	key  int   // where in text the pair is
+	rule *shapes.Rule // nil for a configured secret
+	key  int          // where in text the pair is
 }
 
 func pair(a, b byte) uint16 { return uint16(a)<<8 | uint16(b) }
@@ -144,24 +127,11 @@ func pair(a, b byte) uint16 { return uint16(a)<<8 | uint16(b) }
 // slot spreads pairs over the lists of literals.
 func slot(p uint16) uint8 { return uint8(p>>8)*31 ^ uint8(p) }
 
-// frequency ranks bytes by how often texts hold them.
-func frequency(c byte) int {
-	switch {
-	case strings.IndexByte(" etaoinsrhldcum", c) >= 0:
-		return 3
-	case class[c]&(lower|digit) != 0 || strings.IndexByte("\"./,", c) >= 0 || c >= 0x80:
-		return 2
-	case class[c]&upperCase != 0:
-		return 1
-	}
-	return 0
-}
-
 func newIndex(secrets []string) *index {
 	x := &index{}
 	for _, s := range secrets {
 		for _, form := range forms(s) {
-			if len(form) >= MinSecret && !ofMarkers(form) {
+			if len(form) >= MinSecret && !shapes.OfMarkers(form) {
 				x.secrets = append(x.secrets, form)
 			}
 		}
@@ -173,9 +143,9 @@ func newIndex(secrets []string) *index {
 	for _, s := range x.secrets {
 		x.add(literal{text: s})
 	}
-	for i := range rules {
-		for _, text := range rules[i].literals {
-			x.add(literal{text: text, rule: &rules[i]})
+	for i := range shapes.Rules {
+		for _, text := range shapes.Rules[i].Literals {
+			x.add(literal{text: text, rule: &shapes.Rules[i]})
 		}
 	}
 	for _, list := range x.literals {
@@ -192,7 +162,7 @@ func newIndex(secrets []string) *index {
 
 func (x *index) add(l literal) {
 	t := l.text
-	rank := func(i int) int { return frequency(t[i]) + 2*frequency(t[i+1]) + frequency(t[i+2]) }
+	rank := func(i int) int { return shapes.Frequency(t[i]) + 2*shapes.Frequency(t[i+1]) + shapes.Frequency(t[i+2]) }
 	best := 0
 	for i := 1; i+2 < min(len(t), 32); i++ {
 		if rank(i) < rank(best) {
@@ -228,12 +198,6 @@ func forms(s string) []string {
 	return out
 }
 
-// ofMarkers reports whether s is part of a marker. Such a word, "password" for
-// one, cannot be removed from what says that it was removed.
-func ofMarkers(s string) bool {
-	return slices.ContainsFunc(ruleNames, func(name string) bool { return strings.Contains(marker(name), s) })
-}
-
 // clean removes everything from s. A replacement may by its edges complete
 // another secret, so it looks again; where that does not end it gives up the
 // whole text.
@@ -246,7 +210,7 @@ func (x *index) clean(s string, hits *Hits) string {
 		s = out
 	}
 	if _, found := x.pass(s, &Hits{}); found {
-		return marker(secretRule)
+		return shapes.Marker(shapes.Secret)
 	}
 	return s
 }
@@ -266,7 +230,7 @@ func (x *index) pass(s string, hits *Hits) (string, bool) {
 		}
 		hits.add(name)
 		out = append(out, s[done:start]...)
-		out = append(out, marker(name)...)
+		out = append(out, shapes.Marker(name)...)
 		done, i = end, end-1
 	}
 	if out == nil {
@@ -283,17 +247,17 @@ func (x *index) find(s string, i, done int) (start, end int, name string) {
 		switch {
 		case at < done || s[at] != l.text[0] || !strings.HasPrefix(s[at:], l.text):
 		case l.rule == nil:
-			return at, at + x.longest(s[at:]), secretRule
+			return at, at + x.longest(s[at:]), shapes.Secret
 		default:
-			if start, end = l.rule.find(s, at, at+len(l.text)); end > start && start >= done {
-				return start, end, l.rule.name
+			if start, end = l.rule.Find(s, at, at+len(l.text)); end > start && start >= done {
+				return start, end, l.rule.Name
 			}
 		}
 	}
 	for _, at := range [2]int{i, i + 1} {
 		if s[at] == '=' || s[at] == ':' {
-			if start, end = assignment(s, at, at+1); end > start && start >= done {
-				return start, end, assignRule
+			if start, end = shapes.Assignment(s, at, at+1); end > start && start >= done {
+				return start, end, shapes.Password
 			}
 		}
 	}
@@ -306,92 +270,6 @@ func (x *index) longest(s string) int {
 	for _, secret := range x.secrets {
 		if strings.HasPrefix(s, secret) {
 			return len(secret)
-		}
-	}
-	return 0
-}
-
-// view reads bytes as a string without copying; the bytes must not change while
-// the string is in use.
-func view(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
-
-// outside marks the bytes that JSON has outside of strings.
-var outside = func() (t [256]bool) {
-	for _, c := range []byte("{}[]:,+-.0123456789eE truefalsn\t\r\n") {
-		t[c] = true
-	}
-	return t
-}()
-
-// JSON returns raw without secrets in its strings, names of members included.
-// Everything else, numbers above all, stays byte for byte; so does all of raw
-// where nothing was found. A member whose name says that it is a password or
-// token loses its value where that looks like one. What is not JSON is redacted
-// as text.
-func (r *Redactor) JSON(raw json.RawMessage) (json.RawMessage, Hits) {
-	x := r.load()
-	var hits Hits
-	var out, buf []byte
-	done := 0
-	secretMember := false
-	for i := 0; i < len(raw); i++ {
-		c := raw[i]
-		if c != '"' {
-			if !outside[c] {
-				return r.Bytes(raw)
-			}
-			if c > ' ' && c != ':' {
-				secretMember = false
-			}
-			continue
-		}
-		var text string
-		var end int
-		if text, end, buf = stringAt(raw, i+1, buf); end < 0 {
-			return r.Bytes(raw)
-		}
-		var clean string
-		var found Hits
-		isName := nextByte(raw, end+1) == ':'
-		if secretMember && plausible(text, true) && !strings.ContainsAny(text, " \n") {
-			clean, found = marker(assignRule), Hits{assignRule: 1}
-		} else {
-			clean = x.clean(text, &found)
-		}
-		if found != nil {
-			hits.Merge(found)
-			out = append(out, raw[done:i]...)
-			out = appendQuoted(out, clean)
-			done = end + 1
-		}
-		secretMember = isName && secretName(text)
-		i = end
-	}
-	if hits == nil {
-		return raw, nil
-	}
-	return append(out, raw[done:]...), hits
-}
-
-// stringAt returns what the JSON string that begins at i means and the index of
-// its closing quote, or -1. Where there are escapes the meaning is in buf, which
-// is returned for the next time.
-func stringAt(raw []byte, i int, buf []byte) (string, int, []byte) {
-	n := bytes.IndexByte(raw[i:], '"')
-	if n < 0 {
-		return "", -1, buf
-	}
-	if bytes.IndexByte(raw[i:i+n], '\\') < 0 {
-		return view(raw[i : i+n]), i + n, buf
-	}
-	buf, end := unescape(buf[:0], raw, i)
-	return view(buf), end, buf
-}
-
-func nextByte(raw []byte, i int) byte {
-	for ; i < len(raw); i++ {
-		if c := raw[i]; c != ' ' && c != '\t' && c != '\n' && c != '\r' {
-			return c
 		}
 	}
 	return 0

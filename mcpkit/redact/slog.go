@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+
+	"github.com/aurorabot-dev/platform/mcpkit/redact/internal/shapes"
 )
 
 // Handler passes records on to next with secrets removed from the message and
@@ -50,8 +52,8 @@ func (h *handler) attr(a slog.Attr) slog.Attr {
 	case slog.KindGroup:
 		return slog.Attr{Key: a.Key, Value: slog.GroupValue(h.attrs(v.Group())...)}
 	case slog.KindString:
-		if secretName(a.Key) && plausible(v.String(), true) {
-			return slog.String(a.Key, marker(assignRule))
+		if shapes.SecretName(a.Key) && shapes.Plausible(v.String(), true) {
+			return slog.String(a.Key, shapes.Marker(shapes.Password))
 		}
 		s, _ := h.r.String(v.String())
 		return slog.String(a.Key, s)

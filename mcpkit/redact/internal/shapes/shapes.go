@@ -1,27 +1,31 @@
-package redact
+// Package shapes knows what secrets look like: the tokens that vendors document,
+// the values of names such as "password", and the marker that takes the place of a
+// secret. It looks at one place of a text at a time; package redact finds the places.
+package shapes
 
 import (
-	"math"
 	"slices"
 	"strings"
 	"unicode"
 )
 
-// A rule knows the shape of one kind of secret. Its literals are where it is
-// tried; find is given the place of the literal and the place after it and
-// returns what to remove, or an empty range.
-type rule struct {
-	name     string
-	literals []string
-	find     func(s string, at, after int) (start, end int)
+// Rule knows the shape of one kind of secret. A text can hold such a secret only
+// where it holds one of the Literals. Find is given the index at which a literal
+// begins and the index after it, and returns the range to remove, or 0, 0.
+type Rule struct {
+	Name     string
+	Literals []string
+	Find     func(s string, at, after int) (start, end int)
 }
 
+// Names of rules that are not found by a literal.
 const (
-	secretRule = "secret"   // a configured value
-	assignRule = "password" // the value of a key that is named like one
+	Secret   = "secret"   // a configured value
+	Password = "password" // the value of a key that is named like a secret
 )
 
-var rules = []rule{
+// Rules are the shapes, in the order in which they are tried.
+var Rules = []Rule{
 	{"aws-access-key", []string{"AKIA", "ASIA"}, token(upperAlnum, 16, 16, 0)},
 	{"github-token", []string{"ghp_", "gho_", "ghu_", "ghs_", "ghr_"}, token(alnum, 36, 255, 0)},
 	{"github-token", []string{"github_pat_"}, token(word, 22, 255, 0)},
@@ -40,17 +44,54 @@ var rules = []rule{
 	{"basic-auth", []string{"Basic ", "basic "}, basic},
 	{"private-key", []string{"-----BEGIN "}, privateKey},
 	{"url-password", []string{"://"}, urlPassword},
-	{assignRule, nil, assignment}, // tried at every = and :
+	{Password, nil, Assignment}, // tried at every = and :
 }
 
-// ruleNames are the names that may stand in a marker. They are gathered late
-// because the rules themselves know markers.
-var ruleNames = []string{secretRule}
+// names are what may stand in a marker. An init function gathers them, because Rules
+// itself refers to markers.
+var names = []string{Secret}
 
 func init() {
-	for _, r := range rules {
-		ruleNames = append(ruleNames, r.name)
+	for _, r := range Rules {
+		names = append(names, r.Name)
 	}
+}
+
+const markerHead = "[redacted:"
+
+// Marker stands where a secret was.
+func Marker(rule string) string { return markerHead + rule + "]" }
+
+// MarkerAt is the length of the marker that s begins with, or 0.
+func MarkerAt(s string) int {
+	rest, ok := strings.CutPrefix(s, markerHead)
+	if !ok {
+		return 0
+	}
+	end := strings.IndexByte(rest, ']')
+	if end < 0 || !slices.Contains(names, rest[:end]) {
+		return 0
+	}
+	return len(s) - len(rest) + end + 1
+}
+
+// OfMarkers reports whether s is part of a marker. Such a word, "password" for
+// one, cannot be removed from the text that says that it was removed.
+func OfMarkers(s string) bool {
+	return slices.ContainsFunc(names, func(name string) bool { return strings.Contains(Marker(name), s) })
+}
+
+// Frequency ranks bytes by how often texts hold them, from 0 for the rarest to 3.
+func Frequency(c byte) int {
+	switch {
+	case strings.IndexByte(" etaoinsrhldcum", c) >= 0:
+		return 3
+	case class[c]&(lower|digit) != 0 || strings.IndexByte("\"./,", c) >= 0 || c >= 0x80:
+		return 2
+	case class[c]&upperCase != 0:
+		return 1
+	}
+	return 0
 }
 
 // Classes of bytes.
@@ -221,8 +262,8 @@ func urlPassword(s string, at, after int) (int, int) {
 	return start, end
 }
 
-// assignment finds the value in password=value, "token": "value" and the like.
-func assignment(s string, at, after int) (int, int) {
+// Assignment finds the value in password=value, "token": "value" and the like.
+func Assignment(s string, at, after int) (int, int) {
 	// Before the sign: blanks, a quote, the name.
 	i := at
 	for i > 0 && (s[i-1] == ' ' || s[i-1] == ':') && at-i < 2 {
@@ -239,7 +280,7 @@ func assignment(s string, at, after int) (int, int) {
 		from--
 	}
 	name := s[from:i]
-	if !secretName(name) {
+	if !SecretName(name) {
 		return 0, 0
 	}
 	// After it: an arrow, blanks, a quote, the value.
@@ -260,7 +301,7 @@ func assignment(s string, at, after int) (int, int) {
 		}
 		value := s[after : after+n]
 		spaced := strings.ContainsAny(value, " \t")
-		if strings.ContainsAny(value, "\r\n") || spaced && !strings.Contains(strings.ToLower(name), "pass") || !plausible(value, true) {
+		if strings.ContainsAny(value, "\r\n") || spaced && !strings.Contains(strings.ToLower(name), "pass") || !Plausible(value, true) {
 			return 0, 0
 		}
 		return after, after + n
@@ -268,7 +309,7 @@ func assignment(s string, at, after int) (int, int) {
 	certain := s[at] == '=' && !strings.ContainsFunc(name, unicode.IsLower) // PASSWORD=, as in an environment
 	end := bare(s[:min(len(s), after+enough)], after)
 	if end == after+enough { // whoever reads on to its end takes it
-		if !plausible(s[after:end], certain) {
+		if !Plausible(s[after:end], certain) {
 			return 0, 0
 		}
 		return after, bare(s, end)
@@ -280,7 +321,7 @@ func assignment(s string, at, after int) (int, int) {
 	if trimmed := strings.TrimRight(value, ".:"); s[at] == ':' {
 		value, end = trimmed, after+len(trimmed)
 	}
-	if !plausible(value, certain) {
+	if !Plausible(value, certain) {
 		return 0, 0
 	}
 	return after, end
@@ -298,9 +339,9 @@ func bare(s string, i int) int {
 	return i
 }
 
-// secretName reports whether the value of something with this name is a secret:
+// SecretName reports whether the value of something with this name is a secret:
 // password, apiKey, GITHUB_TOKEN, but not nextPageToken.
-func secretName(name string) bool {
+func SecretName(name string) bool {
 	if len(name) < 3 || len(name) > 64 || !endsLikeSecret(name) {
 		return false
 	}
@@ -314,7 +355,7 @@ func secretName(name string) bool {
 			b = append(b, c)
 		}
 	}
-	n := view(b)
+	n := string(b)
 	if n == "" {
 		return false
 	}
@@ -348,13 +389,13 @@ func secretName(name string) bool {
 	return true
 }
 
-// endsLikeSecret reports quickly that name cannot be one of secretName's.
+// endsLikeSecret reports quickly that name cannot be one of SecretName's.
 func endsLikeSecret(name string) bool {
 	n := len(name)
 	if n < 2 || class[name[n-1]]&lastNamed == 0 {
 		return false
 	}
-	if class[name[n-2]]&alnum == 0 { // which secretName passes over
+	if class[name[n-2]]&alnum == 0 { // which SecretName passes over
 		return true
 	}
 	switch [2]byte{name[n-2] | 0x20, name[n-1] | 0x20} {
@@ -364,9 +405,9 @@ func endsLikeSecret(name string) bool {
 	return false
 }
 
-// plausible reports whether value may be a secret. Certain means that its
+// Plausible reports whether value may be a secret. Certain means that its
 // surroundings leave no doubt that it is a value and not a word or code.
-func plausible(value string, certain bool) bool {
+func Plausible(value string, certain bool) bool {
 	if len(value) < 6 || placeholder(value) {
 		return false
 	}
@@ -378,35 +419,5 @@ func plausible(value string, certain bool) bool {
 
 // placeholder reports whether a value stands for a secret that is not there.
 func placeholder(v string) bool {
-	return markerAt(v) > 0 || strings.HasPrefix(v, "${") || strings.HasPrefix(v, "{{") || v[0] == '<' || strings.Trim(v, "*.xX") == ""
-}
-
-// Random reports whether s holds a word that looks like a key although it has no
-// known shape: long, of letters and digits, and without a pattern. It is a hint
-// for people; hashes and ids look the same.
-func Random(s string) bool {
-	for i := 0; i < len(s); i++ {
-		end := run(s, i, dashed|base64)
-		if n := end - i; n >= 32 && n <= 512 && entropy(s[i:end]) > 4.2 && class[s[i]]&alnum != 0 {
-			return true
-		}
-		i = end
-	}
-	return false
-}
-
-// entropy is that of the bytes of s, in bits for each.
-func entropy(s string) float64 {
-	var counts [256]int
-	for i := range len(s) {
-		counts[s[i]]++
-	}
-	sum := 0.0
-	for _, n := range counts {
-		if n > 0 {
-			p := float64(n) / float64(len(s))
-			sum -= p * math.Log2(p)
-		}
-	}
-	return sum
+	return MarkerAt(v) > 0 || strings.HasPrefix(v, "${") || strings.HasPrefix(v, "{{") || v[0] == '<' || strings.Trim(v, "*.xX") == ""
 }
