@@ -10,8 +10,8 @@
 // the wall clock of their zone: [Rule] says what happens when it is set.
 //
 // main.go adapts the service to MCP and holds no rule of its own; service.go (what
-// may be asked), ring.go (what comes due), schedule.go, parse.go and store.go know
-// nothing of MCP. The app reads {"timezone": "Europe/Berlin"} from its
+// may be asked), ring.go (what comes due), schedule.go, store.go and package walltime
+// (what people write for times) know nothing of MCP. The app reads {"timezone": "Europe/Berlin"} from its
 // configuration; without it the machine's own zone is where times are meant if no
 // zone is named.
 package main
@@ -26,6 +26,7 @@ import (
 	"strings"
 	_ "time/tzdata" // the zones are here also where the machine has none
 
+	"github.com/aurorabot-dev/platform/apps/clock/walltime"
 	"github.com/aurorabot-dev/platform/mcpkit/appkit"
 )
 
@@ -166,14 +167,14 @@ func addTools(app *appkit.App, clock *Service) {
 		Title:       "设置闹钟 / Set an alarm",
 		Description: "Ring at a time of day, once, daily or weekly, as the event alarm.triggered. The alarm survives restarts. A local time that daylight saving skips rings right after the gap; one that occurs twice rings the first time.",
 	}, func(ctx context.Context, in struct {
-		Time      string   `json:"time" jsonschema:"such as 07:30, 2026-12-01 07:30, 2026-12-01T07:30:00+08:00, tomorrow 07:30, every mon,wed 07:30, 每天 07:30, 明天 07:30, 工作日 07:30" minLength:"1" maxLength:"200"`
-		Repeat    Repeat   `json:"repeat,omitempty" jsonschema:"how often; without it as the time says, else once" enum:"once,daily,weekly"`
-		Days      []string `json:"days,omitempty" jsonschema:"days of a weekly alarm, such as mon or 周一" maxItems:"7"`
-		Timezone  string   `json:"timezone,omitempty" jsonschema:"IANA name such as Asia/Shanghai, or an offset such as +08:00; without it the clock's own zone" maxLength:"200"`
-		Label     string   `json:"label,omitempty" jsonschema:"what it is for; shown when it rings" maxLength:"200"`
-		SessionID string   `json:"session_id,omitempty" jsonschema:"the conversation that the event belongs to" maxLength:"200"`
+		Time      string          `json:"time" jsonschema:"such as 07:30, 2026-12-01 07:30, 2026-12-01T07:30:00+08:00, tomorrow 07:30, every mon,wed 07:30, 每天 07:30, 明天 07:30, 工作日 07:30" minLength:"1" maxLength:"200"`
+		Repeat    walltime.Repeat `json:"repeat,omitempty" jsonschema:"how often; without it as the time says, else once" enum:"once,daily,weekly"`
+		Days      []string        `json:"days,omitempty" jsonschema:"days of a weekly alarm, such as mon or 周一" maxItems:"7"`
+		Timezone  string          `json:"timezone,omitempty" jsonschema:"IANA name such as Asia/Shanghai, or an offset such as +08:00; without it the clock's own zone" maxLength:"200"`
+		Label     string          `json:"label,omitempty" jsonschema:"what it is for; shown when it rings" maxLength:"200"`
+		SessionID string          `json:"session_id,omitempty" jsonschema:"the conversation that the event belongs to" maxLength:"200"`
 	}) (created, error) {
-		it, err := clock.AddAlarm(ctx, request{in.Time, in.Repeat, in.Days, in.Timezone}, in.Label, in.SessionID)
+		it, err := clock.AddAlarm(ctx, walltime.Request{Text: in.Time, Repeat: in.Repeat, Days: in.Days, Zone: in.Timezone}, in.Label, in.SessionID)
 		return created(it), err
 	})
 
@@ -212,7 +213,7 @@ func localZone() string {
 		link, _ := filepath.EvalSymlinks("/etc/localtime")
 		_, name, _ = strings.Cut(link, "zoneinfo/")
 	}
-	if _, err := loadZone(strings.TrimPrefix(name, ":")); err != nil {
+	if _, err := walltime.LoadZone(strings.TrimPrefix(name, ":")); err != nil {
 		return "UTC"
 	}
 	return strings.TrimPrefix(name, ":")

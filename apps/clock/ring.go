@@ -4,6 +4,8 @@ import (
 	"context"
 	"slices"
 	"time"
+
+	"github.com/aurorabot-dev/platform/apps/clock/walltime"
 )
 
 const (
@@ -17,18 +19,18 @@ const (
 
 // Ring is one item that came due, as its event tells it.
 type Ring struct {
-	ID         string     `json:"id"`
-	Kind       string     `json:"kind"` // timer or alarm
-	Label      string     `json:"label,omitempty"`
-	SessionID  string     `json:"session_id,omitempty"`
-	DueAt      time.Time  `json:"due_at"` // of several missed, the latest
-	RungAt     time.Time  `json:"rung_at"`
-	Late       bool       `json:"late"` // due while the clock was down, or more than a second ago
-	LateByMS   int64      `json:"late_by_ms"`
-	Missed     int        `json:"missed"`                 // due times that passed without a ring, this one included; 0 if on time
-	FirstDueAt *time.Time `json:"first_due_at,omitempty"` // of several missed, the earliest
-	Repeat     Repeat     `json:"repeat,omitempty"`
-	NextDueAt  *time.Time `json:"next_due_at,omitempty"` // of a repeated alarm
+	ID         string          `json:"id"`
+	Kind       string          `json:"kind"` // timer or alarm
+	Label      string          `json:"label,omitempty"`
+	SessionID  string          `json:"session_id,omitempty"`
+	DueAt      time.Time       `json:"due_at"` // of several missed, the latest
+	RungAt     time.Time       `json:"rung_at"`
+	Late       bool            `json:"late"` // due while the clock was down, or more than a second ago
+	LateByMS   int64           `json:"late_by_ms"`
+	Missed     int             `json:"missed"`                 // due times that passed without a ring, this one included; 0 if on time
+	FirstDueAt *time.Time      `json:"first_due_at,omitempty"` // of several missed, the earliest
+	Repeat     walltime.Repeat `json:"repeat,omitempty"`
+	NextDueAt  *time.Time      `json:"next_due_at,omitempty"` // of a repeated alarm
 }
 
 // Key is the same for the same ring, through any crash.
@@ -145,7 +147,7 @@ func (s *Service) decide(now time.Time) (rung bool) {
 		due := 1
 		if it.Rule != nil {
 			ring.Repeat = it.Rule.Repeat
-			if ring.Repeat != Once {
+			if ring.Repeat != walltime.Once {
 				due = s.advance(&it, &ring, now)
 				keep = append(keep, it)
 			}

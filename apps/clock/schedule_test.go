@@ -5,11 +5,13 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/aurorabot-dev/platform/apps/clock/walltime"
 )
 
 func zone(t testing.TB, name string) *time.Location {
 	t.Helper()
-	loc, err := loadZone(name)
+	loc, err := walltime.LoadZone(name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -26,43 +28,6 @@ func instant(t testing.TB, s string) time.Time {
 	return at
 }
 
-func TestAReadingBecomesItsFirstInstantOrTheEndOfTheGap(t *testing.T) {
-	for _, tt := range []struct{ zone, reading, want, why string }{
-		{"America/New_York", "2026-07-01 02:30", "2026-07-01T02:30:00-04:00", "plain"},
-		{"America/New_York", "2026-03-08 01:59", "2026-03-08T01:59:00-05:00", "before the gap"},
-		{"America/New_York", "2026-03-08 02:00", "2026-03-08T03:00:00-04:00", "start of the gap"},
-		{"America/New_York", "2026-03-08 02:30", "2026-03-08T03:00:00-04:00", "in the gap"},
-		{"America/New_York", "2026-03-08 03:00", "2026-03-08T03:00:00-04:00", "end of the gap"},
-		{"America/New_York", "2026-11-01 01:00", "2026-11-01T01:00:00-04:00", "twice: the first"},
-		{"America/New_York", "2026-11-01 01:30", "2026-11-01T01:30:00-04:00", "twice: the first"},
-		{"America/New_York", "2026-11-01 02:00", "2026-11-01T02:00:00-05:00", "once again"},
-		{"Europe/Berlin", "2026-03-29 02:30", "2026-03-29T03:00:00+02:00", "in the gap"},
-		{"Europe/Berlin", "2026-10-25 02:30", "2026-10-25T02:30:00+02:00", "twice: the first"},
-		{"Europe/Berlin", "2026-10-25 03:00", "2026-10-25T03:00:00+01:00", "after it"},
-		{"Asia/Shanghai", "2026-03-29 02:30", "2026-03-29T02:30:00+08:00", "no daylight saving"},
-		{"Asia/Shanghai", "1986-05-04 02:30", "1986-05-04T03:00:00+09:00", "there was once"},
-		{"Australia/Lord_Howe", "2026-10-04 02:00", "2026-10-04T02:30:00+11:00", "a gap of half an hour"},
-		{"Australia/Lord_Howe", "2026-10-04 02:29", "2026-10-04T02:30:00+11:00", "a gap of half an hour"},
-		{"Australia/Lord_Howe", "2026-10-04 02:30", "2026-10-04T02:30:00+11:00", "after it"},
-		{"Australia/Lord_Howe", "2026-04-05 01:30", "2026-04-05T01:30:00+11:00", "half an hour twice"},
-		{"Australia/Lord_Howe", "2026-04-05 01:59", "2026-04-05T01:59:00+11:00", "half an hour twice"},
-		{"Australia/Lord_Howe", "2026-04-05 02:00", "2026-04-05T02:00:00+10:30", "after it"},
-		{"Africa/Casablanca", "2026-02-15 02:30", "2026-02-15T02:30:00+01:00", "Ramadan sets it back: the first"},
-		{"Africa/Casablanca", "2026-03-22 02:30", "2026-03-22T03:00:00+01:00", "and forward again: the gap"},
-		{"Pacific/Apia", "2011-12-30 07:30", "2011-12-31T00:00:00+14:00", "a day that never was"},
-		{"Africa/Cairo", "2026-04-24 00:30", "2026-04-24T01:00:00+03:00", "a gap at midnight"},
-		{"UTC+5:30", "2026-04-24 00:30", "2026-04-24T00:30:00+05:30", "a fixed offset"},
-	} {
-		reading, err := time.Parse("2006-01-02 15:04", tt.reading)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := first(reading, zone(t, tt.zone)); !got.Equal(instant(t, tt.want)) {
-			t.Errorf("%s %s (%s): got %s, want %s", tt.zone, tt.reading, tt.why, got.Format(time.RFC3339), tt.want)
-		}
-	}
-}
-
 func TestAnAlarmRepeatsThroughTheDaysOfDaylightSaving(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -70,17 +35,17 @@ func TestAnAlarmRepeatsThroughTheDaysOfDaylightSaving(t *testing.T) {
 		now  string
 		want []string
 	}{
-		{"daily into the gap", Rule{Repeat: Daily, Start: "2026-03-01", Clock: "02:30:00", Zone: "Europe/Berlin"}, "2026-03-28T02:30:00+01:00",
+		{"daily into the gap", Rule{Repeat: walltime.Daily, Start: "2026-03-01", Clock: "02:30:00", Zone: "Europe/Berlin"}, "2026-03-28T02:30:00+01:00",
 			[]string{"2026-03-29T03:00:00+02:00", "2026-03-30T02:30:00+02:00"}},
-		{"daily over the doubled hour", Rule{Repeat: Daily, Start: "2026-10-01", Clock: "02:30:00", Zone: "Europe/Berlin"}, "2026-10-24T12:00:00+02:00",
+		{"daily over the doubled hour", Rule{Repeat: walltime.Daily, Start: "2026-10-01", Clock: "02:30:00", Zone: "Europe/Berlin"}, "2026-10-24T12:00:00+02:00",
 			[]string{"2026-10-25T02:30:00+02:00", "2026-10-26T02:30:00+01:00"}},
-		{"between the two of a doubled hour", Rule{Repeat: Daily, Start: "2026-10-01", Clock: "02:30:00", Zone: "Europe/Berlin"}, "2026-10-25T02:10:00+01:00",
+		{"between the two of a doubled hour", Rule{Repeat: walltime.Daily, Start: "2026-10-01", Clock: "02:30:00", Zone: "Europe/Berlin"}, "2026-10-25T02:10:00+01:00",
 			[]string{"2026-10-26T02:30:00+01:00"}},
-		{"weekly", Rule{Repeat: Weekly, Days: []string{"sun", "wed"}, Start: "2026-11-01", Clock: "01:30:00", Zone: "America/New_York"}, "2026-10-30T00:00:00-04:00",
+		{"weekly", Rule{Repeat: walltime.Weekly, Days: []string{"sun", "wed"}, Start: "2026-11-01", Clock: "01:30:00", Zone: "America/New_York"}, "2026-10-30T00:00:00-04:00",
 			[]string{"2026-11-01T01:30:00-04:00", "2026-11-04T01:30:00-05:00", "2026-11-08T01:30:00-05:00"}},
-		{"not before its start", Rule{Repeat: Daily, Start: "2027-01-05", Clock: "07:00:00", Zone: "Asia/Shanghai"}, "2026-10-30T00:00:00Z",
+		{"not before its start", Rule{Repeat: walltime.Daily, Start: "2027-01-05", Clock: "07:00:00", Zone: "Asia/Shanghai"}, "2026-10-30T00:00:00Z",
 			[]string{"2027-01-05T07:00:00+08:00", "2027-01-06T07:00:00+08:00"}},
-		{"a skipped day rings once with the next", Rule{Repeat: Daily, Start: "2011-12-01", Clock: "00:00:00", Zone: "Pacific/Apia"}, "2011-12-29T12:00:00-10:00",
+		{"a skipped day rings once with the next", Rule{Repeat: walltime.Daily, Start: "2011-12-01", Clock: "00:00:00", Zone: "Pacific/Apia"}, "2011-12-29T12:00:00-10:00",
 			[]string{"2011-12-31T00:00:00+14:00", "2012-01-01T00:00:00+14:00"}},
 	} {
 		now := instant(t, tt.now)
@@ -92,7 +57,7 @@ func TestAnAlarmRepeatsThroughTheDaysOfDaylightSaving(t *testing.T) {
 			now = got
 		}
 	}
-	once := Rule{Repeat: Once, Start: "2026-03-01", Clock: "07:00:00", Zone: "UTC"}
+	once := Rule{Repeat: walltime.Once, Start: "2026-03-01", Clock: "07:00:00", Zone: "UTC"}
 	if got, err := once.next(instant(t, "2026-03-01T07:00:00Z")); err != nil || !got.IsZero() {
 		t.Errorf("once rang twice: %v, %v", got, err)
 	}
@@ -117,7 +82,7 @@ func checkNext(t *testing.T, r Rule, now time.Time) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r.Repeat == Once && got.IsZero() {
+	if r.Repeat == walltime.Once && got.IsZero() {
 		return
 	}
 	if !got.After(now) {
@@ -125,21 +90,21 @@ func checkNext(t *testing.T, r Rule, now time.Time) {
 	}
 	loc := zone(t, r.Zone)
 	local := got.In(loc)
-	if local.Format(clockForm) != r.Clock {
+	if local.Format(walltime.ClockForm) != r.Clock {
 		// Then the clock leaps here, from was to is, over the asked reading.
 		is := shown(local)
 		was := shown(got.Add(-time.Nanosecond).In(loc)).Add(time.Nanosecond)
-		clock, _ := time.Parse(clockForm, r.Clock)
+		clock, _ := time.Parse(walltime.ClockForm, r.Clock)
 		leapt := func(asked time.Time) bool { return !asked.Before(was) && asked.Before(is) }
-		if !leapt(on(civil(was), clock)) && !leapt(on(civil(is), clock)) {
+		if !leapt(walltime.On(walltime.Civil(was), clock)) && !leapt(walltime.On(walltime.Civil(is), clock)) {
 			t.Fatalf("%+v: the ring after %s shows %s, and the clock leaps there from %s", r, now, local, was)
 		}
-	} else if r.Repeat == Weekly && !slices.Contains(r.Days, dayName(local.Weekday())) {
+	} else if r.Repeat == walltime.Weekly && !slices.Contains(r.Days, walltime.DayName(local.Weekday())) {
 		t.Fatalf("%+v: rings on %s", r, local.Weekday())
-	} else if earlier := got.Add(-time.Hour); earlier.After(now) && earlier.In(loc).Format(dateForm+clockForm) == local.Format(dateForm+clockForm) {
+	} else if earlier := got.Add(-time.Hour); earlier.After(now) && earlier.In(loc).Format(walltime.DateForm+walltime.ClockForm) == local.Format(walltime.DateForm+walltime.ClockForm) {
 		t.Fatalf("%+v: rings at the second %s", r, local)
 	}
-	if r.Repeat == Daily && r.Start < now.In(loc).Format(dateForm) && got.Sub(now) > 49*time.Hour {
+	if r.Repeat == walltime.Daily && r.Start < now.In(loc).Format(walltime.DateForm) && got.Sub(now) > 49*time.Hour {
 		t.Fatalf("%+v: no ring from %s until %s", r, now, got)
 	}
 }
@@ -158,9 +123,9 @@ func TestEveryRingIsAfterNowAndShowsTheAskedTimeUnlessInAGap(t *testing.T) {
 		if end := func() time.Time { _, end := now.In(zone(t, name)).ZoneBounds(); return end }(); !end.IsZero() && rng.IntN(2) == 0 {
 			now = end.Add(time.Duration(rng.Int64N(int64(30*time.Hour))) - 26*time.Hour)
 		}
-		r := Rule{Repeat: Daily, Start: "2000-01-01", Clock: time.Time{}.Add(clock).Format(clockForm), Zone: name}
+		r := Rule{Repeat: walltime.Daily, Start: "2000-01-01", Clock: time.Time{}.Add(clock).Format(walltime.ClockForm), Zone: name}
 		if rng.IntN(3) == 0 {
-			r.Repeat, r.Days = Weekly, names([]time.Weekday{time.Weekday(rng.IntN(7)), time.Weekday(rng.IntN(7))})
+			r.Repeat, r.Days = walltime.Weekly, walltime.DayNames([]time.Weekday{time.Weekday(rng.IntN(7)), time.Weekday(rng.IntN(7))})
 		}
 		checkNext(t, r, now)
 	}
@@ -174,16 +139,16 @@ func FuzzNextRing(f *testing.F) {
 			t.Skip()
 		}
 		clock := time.Duration(minute%1440) * time.Minute
-		r := Rule{Repeat: Daily, Start: "1970-01-01", Clock: time.Time{}.Add(clock).Format(clockForm), Zone: testZones[int(place)%len(testZones)]}
+		r := Rule{Repeat: walltime.Daily, Start: "1970-01-01", Clock: time.Time{}.Add(clock).Format(walltime.ClockForm), Zone: testZones[int(place)%len(testZones)]}
 		if weekly {
-			r.Repeat, r.Days = Weekly, []string{dayName(time.Weekday(minute % 7))}
+			r.Repeat, r.Days = walltime.Weekly, []string{walltime.DayName(time.Weekday(minute % 7))}
 		}
 		checkNext(t, r, time.Unix(unix, 0))
 	})
 }
 
 func BenchmarkNextRing(b *testing.B) {
-	r := Rule{Repeat: Daily, Start: "2026-01-01", Clock: "02:30:00", Zone: "Europe/Berlin"}
+	r := Rule{Repeat: walltime.Daily, Start: "2026-01-01", Clock: "02:30:00", Zone: "Europe/Berlin"}
 	now := instant(b, "2026-03-28T12:00:00Z")
 	for b.Loop() {
 		if _, err := r.next(now); err != nil {

@@ -14,6 +14,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/aurorabot-dev/platform/apps/clock/walltime"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
 )
 
@@ -45,7 +46,7 @@ type Options struct {
 	Logger *slog.Logger
 	Zone   string // where none is asked for
 
-	// Ring hands a ring over. Once it returns nil the ring is its to keep; after
+	// Ring hands a ring over. walltime.Once it returns nil the ring is its to keep; after
 	// an error it is offered again. The same ring may come twice, with the same
 	// key, if the process died in between.
 	Ring func(context.Context, Ring) error
@@ -81,7 +82,7 @@ func Open(opt Options) (*Service, error) {
 	if opt.Now == nil {
 		opt.Now = time.Now
 	}
-	zone, err := loadZone(opt.Zone)
+	zone, err := walltime.LoadZone(opt.Zone)
 	if err != nil {
 		return nil, err
 	}
@@ -180,10 +181,10 @@ func (s *Service) add(ctx context.Context, it Item) (Item, error) {
 	return it, err
 }
 
-// AddTimer sets a timer for a length as parseDuration reads it. Once it returns
+// AddTimer sets a timer for a length as walltime.Duration reads it. walltime.Once it returns
 // nil the timer survives a power cut.
 func (s *Service) AddTimer(ctx context.Context, length, label, sessionID string) (Item, error) {
-	d, err := parseDuration(length)
+	d, err := walltime.Duration(length)
 	if err != nil {
 		return Item{}, err
 	}
@@ -192,11 +193,11 @@ func (s *Service) AddTimer(ctx context.Context, length, label, sessionID string)
 	return s.add(ctx, Item{Kind: kindTimer, Label: label, SessionID: sessionID, CreatedAt: now, DueAt: due, DurationMS: d.Milliseconds()})
 }
 
-// AddAlarm sets an alarm as parseAlarm reads it. Once it returns nil the alarm
+// AddAlarm sets an alarm as parseAlarm reads it. walltime.Once it returns nil the alarm
 // survives a power cut.
-func (s *Service) AddAlarm(ctx context.Context, r request, label, sessionID string) (Item, error) {
-	if r.zone == "" {
-		r.zone = s.opt.Zone
+func (s *Service) AddAlarm(ctx context.Context, r walltime.Request, label, sessionID string) (Item, error) {
+	if r.Zone == "" {
+		r.Zone = s.opt.Zone
 	}
 	now := s.wall().Truncate(time.Millisecond)
 	rule, due, err := parseAlarm(r, now)
@@ -211,7 +212,7 @@ func (s *Service) Cancel(ctx context.Context, id string) (was Item, err error) {
 	err = s.change(ctx, func(st *state) error {
 		i := slices.IndexFunc(st.Items, func(it Item) bool { return it.ID == id })
 		if i < 0 {
-			return fault.New("CLOCK_NOT_FOUND", "no timer or alarm %s is active: it may have rung; list_timers shows those that are", quote(id))
+			return fault.New("CLOCK_NOT_FOUND", "no timer or alarm %s is active: it may have rung; list_timers shows those that are", walltime.Quote(id))
 		}
 		was = st.Items[i]
 		st.Items = slices.Delete(st.Items, i, i+1)
@@ -256,7 +257,7 @@ func (s *Service) Time(zone string) (Time, error) {
 	loc := s.zone
 	if zone != "" {
 		var err error
-		if loc, err = loadZone(zone); err != nil {
+		if loc, err = walltime.LoadZone(zone); err != nil {
 			return Time{}, err
 		}
 	}

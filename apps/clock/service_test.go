@@ -16,6 +16,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"go.uber.org/goleak"
+
+	"github.com/aurorabot-dev/platform/apps/clock/walltime"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -90,7 +92,7 @@ func (d *desk) timer(t *testing.T, length string) Item {
 
 func (d *desk) alarm(t *testing.T, text string) Item {
 	t.Helper()
-	it, err := d.AddAlarm(t.Context(), request{text: text}, "up", "")
+	it, err := d.AddAlarm(t.Context(), walltime.Request{Text: text}, "up", "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -163,9 +165,9 @@ func TestWhatCameDueWhileDownRingsLateAndOnce(t *testing.T) {
 			return Ring{ID: it.ID, Kind: it.Kind, Label: it.Label, SessionID: it.SessionID, DueAt: due, RungAt: now, Late: true, LateByMS: now.Sub(due).Milliseconds(), Missed: missed}
 		}
 		repeated := late(daily, instant(t, "2026-06-04T07:30:00+02:00"), 3)
-		repeated.FirstDueAt, repeated.NextDueAt, repeated.Repeat = &firstDue, &nextDue, Daily
+		repeated.FirstDueAt, repeated.NextDueAt, repeated.Repeat = &firstDue, &nextDue, walltime.Daily
 		single := late(once, once.DueAt, 1)
-		single.Repeat = Once
+		single.Repeat = walltime.Once
 		want := []Ring{late(timer, timer.DueAt, 1), repeated, single}
 		if diff := cmp.Diff(want, d.rung(), cmpopts.EquateApproxTime(time.Second), cmpopts.IgnoreFields(Ring{}, "LateByMS")); diff != "" {
 			t.Errorf("what rang at the start (-want +got):\n%s", diff)

@@ -1,4 +1,4 @@
-package main
+package walltime
 
 import (
 	"cmp"
@@ -15,10 +15,9 @@ import (
 )
 
 const (
-	maxTextBytes = 200                       // of a time, duration or zone as written
-	minDuration  = time.Second               // of a timer
-	maxDuration  = 365 * 24 * time.Hour      // of a timer
-	maxAhead     = 10 * 366 * 24 * time.Hour // of an alarm's first ring
+	maxTextBytes = 200                  // of a time, duration or zone as written
+	minDuration  = time.Second          // of a timer
+	maxDuration  = 365 * 24 * time.Hour // of a timer
 	timeForms    = `"07:30", "2026-12-01 07:30", "2026-12-01T07:30:00+08:00", "tomorrow 07:30", "every day 07:30", "every mon,wed 07:30", "每天 07:30", "明天 07:30", "每周一三五 07:30", "工作日 07:30"`
 )
 
@@ -50,11 +49,11 @@ func fold(s string) string {
 	return strings.Join(strings.Fields(strings.ToLower(norm.NFKC.String(s))), " ")
 }
 
-// parseDuration reads a timer's length: "25m", "1h30m", "1小时30分钟", or a plain
+// Duration reads a timer's length: "25m", "1h30m", "1小时30分钟", or a plain
 // number of seconds.
-func parseDuration(text string) (time.Duration, error) {
+func Duration(text string) (time.Duration, error) {
 	bad := func(why string) error {
-		return fault.New("CLOCK_INVALID_DURATION", `the duration %s %s; write it as "25m", "1h30m", "90s", "1小时30分钟" or a number of seconds`, quote(text), why)
+		return fault.New("CLOCK_INVALID_DURATION", `the duration %s %s; write it as "25m", "1h30m", "90s", "1小时30分钟" or a number of seconds`, Quote(text), why)
 	}
 	if len(text) > maxTextBytes {
 		return 0, bad("is too long a text")
@@ -90,9 +89,9 @@ func parseDuration(text string) (time.Duration, error) {
 	return time.Duration(total).Round(time.Millisecond), nil
 }
 
-// loadZone is the zone of an IANA name, or of a fixed offset such as "UTC+8" or
+// LoadZone is the zone of an IANA name, or of a fixed offset such as "UTC+8" or
 // "+05:30".
-func loadZone(name string) (*time.Location, error) {
+func LoadZone(name string) (*time.Location, error) {
 	if len(name) <= maxTextBytes && name != "" && name != "Local" {
 		if m := fixedZone.FindStringSubmatch(strings.ToUpper(name)); m != nil {
 			hours, _ := strconv.Atoi(m[2])
@@ -108,78 +107,62 @@ func loadZone(name string) (*time.Location, error) {
 			return loc, nil
 		}
 	}
-	return nil, fault.New("CLOCK_UNKNOWN_TIMEZONE", `there is no time zone %s; use an IANA name such as "Asia/Shanghai", "Europe/Berlin" or "UTC", or an offset such as "+08:00"`, quote(name))
+	return nil, fault.New("CLOCK_UNKNOWN_TIMEZONE", `there is no time zone %s; use an IANA name such as "Asia/Shanghai", "Europe/Berlin" or "UTC", or an offset such as "+08:00"`, Quote(name))
 }
 
-// request is an alarm as asked for.
-type request struct {
-	text   string
-	repeat Repeat   // empty: as the text says, else once
-	days   []string // for a weekly alarm
-	zone   string
+// Request is an alarm as asked for.
+type Request struct {
+	Text   string   // such as "tomorrow 07:30"
+	Repeat Repeat   // empty: as the text says, else once
+	Days   []string // of a weekly alarm, such as "mon" or "周一"
+	Zone   string   // as LoadZone takes it
 }
 
-// parseAlarm reads an alarm's time and finds its first ring after now.
-func parseAlarm(r request, now time.Time) (*Rule, time.Time, error) {
-	rule, at, err := readAlarm(r, now)
+// Alarm is an alarm as it was read.
+type Alarm struct {
+	Repeat Repeat
+	Days   []string  // of a weekly alarm: sun, mon, …
+	Start  string    // YYYY-MM-DD, the first local date on which it may ring, or empty
+	Clock  string    // HH:MM:SS
+	Zone   string    // as LoadZone takes it
+	At     time.Time // set where the text is an instant with its offset
+}
+
+// Read reads what an alarm is asked to be. Its errors are *fault.Error with the codes
+// CLOCK_INVALID_TIME and CLOCK_UNKNOWN_TIMEZONE.
+func Read(r Request, now time.Time) (*Alarm, error) {
+	bad := func(format string, args ...any) (*Alarm, error) {
+		return nil, fault.New("CLOCK_INVALID_TIME", "the time %s %s", Quote(r.Text), fmt.Sprintf(format, args...))
+	}
+	loc, err := LoadZone(r.Zone)
 	if err != nil {
-		return nil, time.Time{}, err
+		return nil, err
 	}
-	bad := func(why string) (*Rule, time.Time, error) {
-		return nil, time.Time{}, fault.New("CLOCK_INVALID_TIME", "the time %s %s", quote(r.text), why)
-	}
-	if rule.Exact = rule.Repeat == Once && !at.IsZero(); !rule.Exact {
-		if at, err = rule.next(now); err != nil {
-			return bad("cannot be found: " + err.Error())
-		}
-	}
-	loc, err := loadZone(rule.Zone)
-	switch {
-	case err != nil:
-		return nil, time.Time{}, err
-	case !at.After(now):
-		return bad("is past, it is " + now.In(loc).Format(time.RFC3339) + " now; give a later one, or a date")
-	case at.Sub(now) > maxAhead:
-		return bad("is more than ten years ahead")
-	}
-	return rule, at.In(loc), nil
-}
-
-// readAlarm reads what an alarm is asked to be. The instant is set if its text is
-// one, with an offset.
-func readAlarm(r request, now time.Time) (rule *Rule, at time.Time, err error) {
-	bad := func(format string, args ...any) (*Rule, time.Time, error) {
-		return nil, time.Time{}, fault.New("CLOCK_INVALID_TIME", "the time %s %s", quote(r.text), fmt.Sprintf(format, args...))
-	}
-	loc, err := loadZone(r.zone)
-	if err != nil {
-		return nil, time.Time{}, err
-	}
-	if len(r.text) > maxTextBytes {
+	if len(r.Text) > maxTextBytes {
 		return bad("is too long a text; use one of %s", timeForms)
 	}
-	rule = &Rule{Repeat: r.repeat, Zone: loc.String()}
+	alarm := &Alarm{Repeat: r.Repeat, Zone: loc.String()}
 	var days []time.Weekday
-	for _, name := range r.days {
+	for _, name := range r.Days {
 		day, ok := weekday(fold(name))
 		if !ok {
-			return bad(`has the unknown day %s; use "mon" to "sun" or "周一" to "周日"`, quote(name))
+			return bad(`has the unknown day %s; use "mon" to "sun" or "周一" to "周日"`, Quote(name))
 		}
 		days = append(days, day)
 	}
-	if len(days) > 0 && rule.Repeat == "" {
-		rule.Repeat = Weekly
+	if len(days) > 0 && alarm.Repeat == "" {
+		alarm.Repeat = Weekly
 	}
 
 	var date time.Time // zero if none is named
-	text, today := fold(r.text), civil(now.In(loc))
+	text, today := fold(r.Text), Civil(now.In(loc))
 	if m := instantForm.FindStringSubmatch(text); m != nil {
-		at, err = time.Parse(time.RFC3339, strings.ToUpper(m[1]+"T"+m[2]+cmp.Or(m[3], ":00")+m[4]))
+		at, err := time.Parse(time.RFC3339, strings.ToUpper(m[1]+"T"+m[2]+cmp.Or(m[3], ":00")+m[4]))
 		if err != nil {
 			return bad("does not exist")
 		}
 		at = at.In(loc)
-		date, rule.Clock = civil(at), at.Format(clockForm)
+		date, alarm.Clock, alarm.At = Civil(at), at.Format(ClockForm), at
 	} else {
 		m := clockAtEnd.FindStringSubmatch(text)
 		if m == nil {
@@ -189,7 +172,7 @@ func readAlarm(r request, now time.Time) (rule *Rule, at time.Time, err error) {
 		if why != "" {
 			return bad("%s; use one of %s", why, timeForms)
 		}
-		rule.Clock = clock
+		alarm.Clock = clock
 		var (
 			repeat Repeat
 			said   []time.Weekday
@@ -199,40 +182,40 @@ func readAlarm(r request, now time.Time) (rule *Rule, at time.Time, err error) {
 			return bad("cannot be read; use one of %s", timeForms)
 		}
 		if repeat != "" {
-			if rule.Repeat != "" && rule.Repeat != repeat || len(days) > 0 && !slices.Equal(names(days), names(said)) {
+			if alarm.Repeat != "" && alarm.Repeat != repeat || len(days) > 0 && !slices.Equal(DayNames(days), DayNames(said)) {
 				return bad("says how it repeats and the arguments say otherwise; leave out repeat and days")
 			}
-			rule.Repeat, days = repeat, said
+			alarm.Repeat, days = repeat, said
 		}
 	}
 
-	switch rule.Repeat {
+	switch alarm.Repeat {
 	case "":
-		rule.Repeat = Once
+		alarm.Repeat = Once
 	case Once, Daily, Weekly:
 	default:
-		return bad("has the unknown repeat %s; use once, daily or weekly", quote(string(rule.Repeat)))
+		return bad("has the unknown repeat %s; use once, daily or weekly", Quote(string(alarm.Repeat)))
 	}
-	if len(days) > 0 && rule.Repeat != Weekly {
+	if len(days) > 0 && alarm.Repeat != Weekly {
 		return bad("is not weekly, and only weekly alarms have days")
 	}
 	if !date.IsZero() {
-		rule.Start = date.Format(dateForm)
+		alarm.Start = date.Format(DateForm)
 	} else {
 		// A bare clock means the next time it shows, today or tomorrow.
 		date = today
-		if clock, _ := time.Parse(clockForm, rule.Clock); !first(on(today, clock), loc).After(now) {
+		if clock, _ := time.Parse(ClockForm, alarm.Clock); !First(On(today, clock), loc).After(now) {
 			date = today.AddDate(0, 0, 1)
 		}
-		if rule.Repeat == Once {
-			rule.Start = date.Format(dateForm)
+		if alarm.Repeat == Once {
+			alarm.Start = date.Format(DateForm)
 		}
 	}
-	if rule.Repeat == Weekly && len(days) == 0 {
+	if alarm.Repeat == Weekly && len(days) == 0 {
 		days = []time.Weekday{date.Weekday()}
 	}
-	rule.Days = names(days)
-	return rule, at, nil
+	alarm.Days = DayNames(days)
+	return alarm, nil
 }
 
 // readClock reads the submatches of clockAtEnd after the first: part of the day,
@@ -320,17 +303,18 @@ func readDay(s string, today time.Time) (date time.Time, repeat Repeat, days []t
 	return time.Time{}, Weekly, days, len(days) > 0
 }
 
-// names are the days as a rule has them: "sun" to "sat", each once, in order.
-func names(days []time.Weekday) (names []string) {
+// DayNames are the days as a rule has them: "sun" to "sat", each once, in order.
+func DayNames(days []time.Weekday) (names []string) {
 	for day := time.Sunday; day <= time.Saturday; day++ {
 		if slices.Contains(days, day) {
-			names = append(names, dayName(day))
+			names = append(names, DayName(day))
 		}
 	}
 	return names
 }
 
-func dayName(day time.Weekday) string { return strings.ToLower(day.String()[:3]) }
+// DayName is the name of a day as a rule has it.
+func DayName(day time.Weekday) string { return strings.ToLower(day.String()[:3]) }
 
 // weekday reads "mon", "Mondays", "一", "周一" and "星期日".
 func weekday(s string) (time.Weekday, bool) {
@@ -351,8 +335,8 @@ func weekday(s string) (time.Weekday, bool) {
 	return 0, false
 }
 
-// quote shows a caller's text, cut where it would drown the message.
-func quote(s string) string {
+// Quote shows a caller's text, cut where it would drown the message.
+func Quote(s string) string {
 	if len(s) > 60 {
 		s = strings.ToValidUTF8(s[:60], "") + "…"
 	}
