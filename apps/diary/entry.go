@@ -6,11 +6,11 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode"
 	"unicode/utf8"
 
 	"gopkg.in/yaml.v3"
 
+	"github.com/aurorabot-dev/platform/apps/diary/textsearch"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
 )
 
@@ -114,7 +114,7 @@ func cutHeader(text string) (head, rest string, ok bool) {
 func cleanTags(tags []string) ([]string, error) {
 	var clean []string
 	for _, tag := range tags {
-		tag = oneLine(tag)
+		tag = textsearch.OneLine(tag)
 		if utf8.RuneCountInString(tag) > maxWord {
 			return nil, fault.New("DIARY_INVALID_ARGUMENT", "the tag %s has more than %d characters", quote(tag), maxWord)
 		}
@@ -128,15 +128,10 @@ func cleanTags(tags []string) ([]string, error) {
 	return clean, nil
 }
 
-// oneLine is s without control characters and runs of space.
-func oneLine(s string) string {
-	return strings.Join(strings.FieldsFunc(s, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }), " ")
-}
-
 // firstLine is the first line of text that says something, cut to fit a list.
 func firstLine(text string) string {
 	for line := range strings.Lines(text) {
-		if line = oneLine(strings.TrimLeft(line, "# \t")); line != "" {
+		if line = textsearch.OneLine(strings.TrimLeft(line, "# \t")); line != "" {
 			return cut(line, maxFirstLine)
 		}
 	}

@@ -10,7 +10,7 @@
 // whole. Files are in the folder "entries" of the app's data; see [Entry].
 //
 // main.go adapts the service to MCP and holds no rule of its own; service.go,
-// entry.go, search.go and store.go know nothing of MCP. The app reads
+// entry.go, store.go and package textsearch know nothing of MCP. The app reads
 // {"timezone": "Europe/Berlin"} from its configuration, which says when a day
 // ends; without it that is where the machine is.
 package main

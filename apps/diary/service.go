@@ -9,6 +9,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/aurorabot-dev/platform/apps/diary/textsearch"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
 )
 
@@ -84,7 +85,7 @@ func (s *Service) Write(d Draft) (Written, error) {
 	if strings.TrimSpace(d.Content) == "" {
 		return Written{}, fault.New("DIARY_INVALID_ARGUMENT", "there is nothing to write: the content is blank")
 	}
-	if d.Mood = oneLine(d.Mood); characters(d.Mood) > maxWord {
+	if d.Mood = textsearch.OneLine(d.Mood); characters(d.Mood) > maxWord {
 		return Written{}, fault.New("DIARY_INVALID_ARGUMENT", "the mood has more than %d characters", maxWord)
 	}
 
@@ -251,7 +252,7 @@ func (s *Service) Search(ctx context.Context, query string, limit int) (Found, e
 	if characters(query) > maxQuery {
 		return Found{}, fault.New("DIARY_INVALID_QUERY", "the query has more than %d characters", maxQuery)
 	}
-	terms := terms(query)
+	terms := textsearch.Terms(query)
 	if len(terms) == 0 || len(terms) > maxTerms {
 		return Found{}, fault.New("DIARY_INVALID_QUERY", "the query has %d terms; give 1 to %d, with blanks between", len(terms), maxTerms)
 	}
@@ -270,7 +271,7 @@ func (s *Service) Search(ctx context.Context, query string, limit int) (Found, e
 		case err != nil:
 			found.Skipped++
 		default:
-			if hits := count(k.folded, terms); hits > 0 {
+			if hits := textsearch.Count(k.folded, terms); hits > 0 {
 				found.Matches = append(found.Matches, Match{Date: d.date, Hits: hits, Tags: k.tags})
 			}
 		}
@@ -281,7 +282,7 @@ func (s *Service) Search(ctx context.Context, query string, limit int) (Found, e
 	for i := range found.Matches {
 		m := &found.Matches[i]
 		if e, _, err := s.store.read(m.Date); err == nil { // else it is gone by now
-			m.Snippet = snippet(e.Content, terms)
+			m.Snippet = textsearch.Snippet(e.Content, terms)
 		}
 	}
 	return found, nil

@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/aurorabot-dev/platform/apps/diary/textsearch"
 	"github.com/aurorabot-dev/platform/mcpkit/appkit"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
 )
@@ -177,7 +178,7 @@ func (s *store) digest(d day, needText bool) (*digest, error) {
 	}
 	k = &digest{stamp: at, chars: characters(e.Content), firstLine: firstLine(e.Content), mood: e.Mood, tags: e.Tags}
 	if needText {
-		k.folded, k.kept = fold(e.Content+"\n"+strings.Join(e.Tags, "\n")+"\n"+e.Mood), true
+		k.folded, k.kept = textsearch.Fold(e.Content+"\n"+strings.Join(e.Tags, "\n")+"\n"+e.Mood), true
 	}
 	s.remember(d.date, *k)
 	return k, nil

@@ -1,8 +1,16 @@
-package main
+// Package textsearch finds the words of a query in texts of any language: it brings
+// both to one form, counts the occurrences, and cuts out the text around the first.
+//
+//	folded := textsearch.Fold(text)
+//	hits := textsearch.Count(folded, textsearch.Terms("郁金香 coffee"))
+//
+// The package knows no entries and keeps no index.
+package textsearch
 
 import (
 	"slices"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"golang.org/x/text/cases"
@@ -14,9 +22,9 @@ const (
 	snippetAfter  = 80 // characters from the hit on
 )
 
-// fold brings text to the form in which it is compared: Unicode NFKC, so that
+// Fold brings text to the form in which it is compared: Unicode NFKC, so that
 // full-width and composed letters are one, without case.
-func fold(s string) string {
+func Fold(s string) string {
 	if isASCII(s) {
 		return strings.ToLower(s)
 	}
@@ -32,16 +40,16 @@ func isASCII(s string) bool {
 	return true
 }
 
-// terms are the parts of a query that must all occur. They are found anywhere,
+// Terms are the parts of a query that must all occur. They are found anywhere,
 // also within words: Chinese and Japanese have no marks between theirs.
-func terms(query string) []string {
-	list := strings.Fields(fold(query))
+func Terms(query string) []string {
+	list := strings.Fields(Fold(query))
 	slices.Sort(list)
 	return slices.Compact(list)
 }
 
-// count is how often the terms occur in folded text, and 0 if one does not.
-func count(folded string, terms []string) (hits int) {
+// Count is how often the terms occur in folded text, and 0 if one does not.
+func Count(folded string, terms []string) (hits int) {
 	for _, term := range terms {
 		n := strings.Count(folded, term)
 		if n == 0 {
@@ -52,9 +60,9 @@ func count(folded string, terms []string) (hits int) {
 	return hits
 }
 
-// snippet is the text around the first hit, or its beginning if the hit is
+// Snippet is the text around the first hit, or its beginning if the hit is
 // elsewhere.
-func snippet(text string, terms []string) string {
+func Snippet(text string, terms []string) string {
 	at := position(text, terms)
 	start, end := at, at
 	for n := 0; n < snippetBefore && start > 0; n++ {
@@ -65,7 +73,7 @@ func snippet(text string, terms []string) string {
 		_, size := utf8.DecodeRuneInString(text[end:])
 		end += size
 	}
-	s := oneLine(text[start:end])
+	s := OneLine(text[start:end])
 	if start > 0 {
 		s = "…" + s
 	}
@@ -86,7 +94,7 @@ func position(text string, terms []string) int {
 	segment.InitString(norm.NFKC, text)
 	for !segment.Done() {
 		at := segment.Pos()
-		folded.WriteString(fold(string(segment.Next())))
+		folded.WriteString(Fold(string(segment.Next())))
 		for len(origin) < folded.Len() {
 			origin = append(origin, at)
 		}
@@ -101,4 +109,9 @@ func position(text string, terms []string) int {
 		return 0
 	}
 	return origin[first]
+}
+
+// OneLine is s without control characters and runs of space.
+func OneLine(s string) string {
+	return strings.Join(strings.FieldsFunc(s, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }), " ")
 }

@@ -1,4 +1,4 @@
-package main
+package textsearch
 
 import (
 	"slices"
@@ -12,18 +12,18 @@ func TestTextsAreComparedWithoutCaseWidthAndComposition(t *testing.T) {
 		"ＡＢＣ１２３": "abc123", "Straße": "STRASSE", "Caf\u00e9": "cafe\u0301", "ﬁne": "FINE",
 		"ｶﾞ": "ガ", "①": "1", "ΣΊΣΥΦΟΣ": "σίσυφος", "㈱": "(株)", "Hello": "hELLO",
 	} {
-		if fold(a) != fold(b) {
-			t.Errorf("%q folds to %q, %q to %q", a, fold(a), b, fold(b))
+		if Fold(a) != Fold(b) {
+			t.Errorf("%q folds to %q, %q to %q", a, Fold(a), b, Fold(b))
 		}
 	}
 }
 
 func TestEveryTermMustOccurAndAllOccurrencesCount(t *testing.T) {
-	text := fold("今天种了郁金香，郁金香是红的。Tulips and more TULIPS")
+	text := Fold("今天种了郁金香，郁金香是红的。Tulips and more TULIPS")
 	for query, want := range map[string]int{
 		"郁金香": 2, "金香": 2, "郁金香 红": 3, "tulip": 2, "ＴＵＬＩＰＳ 种了": 3, "玫瑰": 0, "郁金香 玫瑰": 0, "tulip tulip": 2, "郁　金": 4,
 	} {
-		if got := count(text, terms(query)); got != want {
+		if got := Count(text, Terms(query)); got != want {
 			t.Errorf("%q: %d hits, want %d", query, got, want)
 		}
 	}
@@ -39,7 +39,7 @@ func TestASnippetShowsTheTextAroundTheHit(t *testing.T) {
 		{strings.Repeat("x", 100), "only-in-tags", strings.Repeat("x", 80) + "…"},
 		{"", "anything", ""},
 	} {
-		if got := snippet(tt.text, terms(tt.query)); got != tt.want {
+		if got := Snippet(tt.text, Terms(tt.query)); got != tt.want {
 			t.Errorf("%.20q for %q: got %q, want %q", tt.text, tt.query, got, tt.want)
 		}
 	}
@@ -49,12 +49,12 @@ func FuzzSearch(f *testing.F) {
 	f.Add("今天种了郁金香。", "金香")
 	f.Add("cafe\u0301 Stra\u00dfe \ufb03", "\u00e9")
 	f.Fuzz(func(t *testing.T, text, query string) {
-		list := terms(query)
+		list := Terms(query)
 		if slices.Contains(list, "") {
 			t.Fatalf("%q has an empty term", query)
 		}
-		hits := count(fold(text), list)
-		got := snippet(strings.ToValidUTF8(text, "\uFFFD"), list)
+		hits := Count(Fold(text), list)
+		got := Snippet(strings.ToValidUTF8(text, "\uFFFD"), list)
 		if !utf8.ValidString(got) || utf8.RuneCountInString(got) > snippetBefore+snippetAfter+2 {
 			t.Fatalf("%q for %q (%d hits): snippet %q", text, query, hits, got)
 		}
