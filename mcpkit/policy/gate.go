@@ -9,6 +9,7 @@ import (
 	"github.com/aurorabot-dev/platform/mcpkit/catalog"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
 	"github.com/aurorabot-dev/platform/mcpkit/policy/approval"
+	"github.com/aurorabot-dev/platform/mcpkit/policy/decision"
 	"github.com/aurorabot-dev/platform/mcpkit/policy/internal/canon"
 	"github.com/aurorabot-dev/platform/mcpkit/policy/ledger"
 	"github.com/aurorabot-dev/platform/mcpkit/policy/review"
@@ -20,13 +21,13 @@ import (
 // sent. It is safe for concurrent use.
 type Gate struct {
 	*Store
-	Engine *Engine
+	Engine *decision.Engine
 }
 
 // NewGate puts rules and a store together. Nil rules are the defaults; a nil
 // clock is the real one.
 func NewGate(s *Store, r *rules.Rules, now func() time.Time) *Gate {
-	g := &Gate{Store: s, Engine: NewEngine(r, s.Pins, now)}
+	g := &Gate{Store: s, Engine: decision.NewEngine(r, s.Pins, now)}
 	g.configure()
 	return g
 }
@@ -44,10 +45,10 @@ func (g *Gate) configure() {
 	g.Ledger.Configure(c.Ledger.Keep.Duration, c.Ledger.MaxEntries)
 }
 
-// Read is [Engine.Read].
+// Read is [decision.Engine.Read].
 func (g *Gate) Read(server string) (Read, error) { return g.Engine.Read(server) }
 
-// Spend is [Engine.Spend].
+// Spend is [decision.Engine.Spend].
 func (g *Gate) Spend(server, id string, bytes int) { g.Engine.Spend(server, id, bytes) }
 
 // Review looks through a new catalogue; it is called before the first call of
@@ -61,7 +62,7 @@ func (g *Gate) Review(ctx context.Context, tools []*catalog.Tool) (*review.Repor
 }
 
 // Decide says what becomes of a call. Where the rules say ask it looks for an
-// answer that was given already, and else lays the question open: then the
+// answer that was given already, and else opens the question: then the
 // verdict is to ask and Approval is its handle. Where nobody has to be asked it
 // does no I/O. The error of a call that cannot be asked about comes with a
 // verdict to deny.
@@ -72,15 +73,15 @@ func (g *Gate) Decide(ctx context.Context, r Request) (Verdict, error) {
 	}
 	hash, err := argumentsHash(r)
 	if err != nil {
-		return v.deny(err.Error()), err
+		return deny(v, err.Error()), err
 	}
 	if r.IdempotencyKey != "" {
 		earlier, err := g.Ledger.Find(ctx, key(r))
 		if err != nil {
-			return v.deny("the ledger cannot be read"), unrecorded(err)
+			return deny(v, "the ledger cannot be read"), unrecorded(err)
 		}
 		if earlier != nil { // Begin sends nothing: there is nothing to ask about
-			v.Action, v.Causes, v.replay = rules.Allow, 0, true
+			v.Action, v.Causes, v.Replay = rules.Allow, 0, true
 			v.Reason = "its idempotency key was used before, so nothing will be sent"
 			return v, nil
 		}
@@ -107,9 +108,9 @@ func (g *Gate) ask(ctx context.Context, r Request, v Verdict, hash string) (Verd
 		a, granted, err = g.Approvals.Ask(ctx, q)
 	}
 	if err != nil {
-		return v.deny("nobody can be asked: " + err.Error()), unrecorded(err)
+		return deny(v, "nobody can be asked: "+err.Error()), unrecorded(err)
 	}
-	return v.answered(a, granted), nil
+	return answered(v, a, granted), nil
 }
 
 // use takes the answer that the caller names.
@@ -117,25 +118,25 @@ func (g *Gate) use(ctx context.Context, r Request, v Verdict, hash string) (Verd
 	a, err := g.Approvals.Use(ctx, r.Approval, g.bind(r, v, hash))
 	switch {
 	case err == nil:
-		return v.answered(a, true), nil
+		return answered(v, a, true), nil
 	case errors.Is(err, approval.ErrDecided) && a.State == approval.Used:
-		return v.deny("the approval " + a.ID + " was used before"), nil
+		return deny(v, "the approval "+a.ID+" was used before"), nil
 	case errors.Is(err, approval.ErrDecided):
-		return v.answered(a, false), nil
+		return answered(v, a, false), nil
 	case errors.Is(err, approval.ErrNotFound), errors.Is(err, approval.ErrOther):
-		return v.deny(err.Error()), nil
+		return deny(v, err.Error()), nil
 	}
-	return v.deny("the approval cannot be used"), unrecorded(err)
+	return deny(v, "the approval cannot be used"), unrecorded(err)
 }
 
 // bind is what an approval of a call is bound to.
 func (g *Gate) bind(r Request, v Verdict, hash string) approval.Call {
-	n := g.Engine.entry(g.Engine.current.Load(), r.Tool)
-	return approval.Call{Server: n.id.Server, Tool: n.id.Tool, Hash: hash, Definition: n.hash, Causes: uint8(v.Causes)}
+	id := r.Tool.ID()
+	return approval.Call{Server: id.Server, Tool: id.Tool, Hash: hash, Definition: g.Engine.Definition(r.Tool), Causes: uint8(v.Causes)}
 }
 
 // answered is the verdict once a question stands as a does.
-func (v Verdict) answered(a approval.Approval, granted bool) Verdict {
+func answered(v Verdict, a approval.Approval, granted bool) Verdict {
 	v.Approval = a.ID
 	if a.Actor != "" {
 		v.Actor = a.Actor
@@ -159,7 +160,7 @@ func (v Verdict) answered(a approval.Approval, granted bool) Verdict {
 	return v
 }
 
-func (v Verdict) deny(why string) Verdict {
+func deny(v Verdict, why string) Verdict {
 	v.Action, v.Causes, v.Reason = rules.Deny, 0, why
 	return v
 }
@@ -180,10 +181,10 @@ func (g *Gate) Await(ctx context.Context, r Request, v Verdict) (Verdict, error)
 			if ctx.Err() != nil && a.State == approval.Pending {
 				return v, v.Fault(r.Tool.Name)
 			}
-			return v.deny("the approval cannot be awaited"), unrecorded(err)
+			return deny(v, "the approval cannot be awaited"), unrecorded(err)
 		}
 		if a.State != approval.Approved && a.State != approval.Used {
-			return v.answered(a, false), nil
+			return answered(v, a, false), nil
 		}
 		if v, err = g.again(ctx, r, a); err != nil {
 			return v, err
@@ -194,29 +195,27 @@ func (g *Gate) Await(ctx context.Context, r Request, v Verdict) (Verdict, error)
 
 // again decides a call whose question was answered with yes.
 func (g *Gate) again(ctx context.Context, r Request, a approval.Approval) (Verdict, error) {
-	now := g.Engine.current.Load()
-	n := g.Engine.entry(now, r.Tool)
-	v := g.Engine.judge(now.rules, n, r.Provenance)
-	if hash, _, listed := g.Pins.Seen(n.id); listed && hash != n.hash {
-		v = v.deny("its definition changed while a person was asked; call it again")
+	v := g.Engine.Judge(r)
+	if hash, _, listed := g.Pins.Seen(r.Tool.ID()); listed && hash != g.Engine.Definition(r.Tool) {
+		v = deny(v, "its definition changed while a person was asked; call it again")
 	}
 	if v.Action != rules.Ask {
 		return v, nil
 	}
 	hash, err := argumentsHash(r)
 	if err != nil {
-		return v.deny(err.Error()), err
+		return deny(v, err.Error()), err
 	}
 	c := g.bind(r, v, hash)
 	used, err := g.Approvals.Use(ctx, a.ID, c)
 	switch {
 	case err == nil:
-		return v.answered(used, true), nil
+		return answered(v, used, true), nil
 	case errors.Is(err, approval.ErrDecided), errors.Is(err, approval.ErrOther):
 		// Another call was quicker, or there is one more reason to ask now.
 		return g.ask(ctx, r, v, hash)
 	}
-	return v.deny("the approval cannot be used"), unrecorded(err)
+	return deny(v, "the approval cannot be used"), unrecorded(err)
 }
 
 // Run is a call that may be sent. Exactly one of Complete and Fail ends it.
@@ -231,7 +230,7 @@ type Run struct {
 	trust rules.Trust
 }
 
-// Begin is the last door: after it returned, the call may be sent. A call with
+// Begin is the last step: after it has returned, the call may be sent. A call with
 // an idempotency key, and any of high, critical or unknown risk, is on the disk
 // by then; any other costs nothing. A key that was used before gives the answer
 // of then in Run.Replay, or the failure of then, or a [fault.DuplicateCall]:
@@ -257,7 +256,7 @@ func (g *Gate) Begin(ctx context.Context, r Request, v Verdict) (*Run, error) {
 		return nil, fault.New(fault.InvalidArguments, "the idempotency key is longer than 256 bytes")
 	case r.IdempotencyKey == "" && r.CallID == "":
 		return nil, fault.New(fault.Internal, "the call has no id")
-	case v.replay:
+	case v.Replay:
 		earlier, err := g.Ledger.Find(ctx, c.Key)
 		if err == nil && earlier == nil {
 			err = fault.New(fault.DuplicateCall, "the idempotency key was forgotten meanwhile; call again").Retry()

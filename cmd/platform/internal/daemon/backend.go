@@ -14,6 +14,7 @@ import (
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/metrics"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
 	"github.com/aurorabot-dev/platform/mcpkit/host"
+	"github.com/aurorabot-dev/platform/mcpkit/policy"
 	"github.com/aurorabot-dev/platform/mcpkit/policy/rules"
 	"github.com/aurorabot-dev/platform/mcpkit/serverkit"
 )
@@ -173,7 +174,7 @@ func (p *Platform) Tools(server string) []control.Tool {
 	out := []control.Tool{}
 	for _, t := range table.Tools() {
 		if server == "" || t.Source.Server == server {
-			v := p.gate.Engine.Preview(t)
+			v := p.gate.Engine.Judge(policy.Request{Tool: t})
 			out = append(out, control.Tool{
 				Tool: t, ExportName: table.ExportName(t.ID()), Risk: rules.RiskWord(v.Risk), Trust: v.Trust, Action: v.Action,
 			})

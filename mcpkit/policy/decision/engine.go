@@ -1,4 +1,4 @@
-package policy
+package decision
 
 import (
 	"fmt"
@@ -140,11 +140,15 @@ func (e *Engine) Decide(r Request) Verdict {
 	return v
 }
 
-// Preview says what Decide would say of a call without provenance. It takes
-// nothing from any budget, and knows of none.
-func (e *Engine) Preview(t *catalog.Tool) Verdict {
+// Judge is Decide without the budgets: it takes nothing from any and knows of none.
+func (e *Engine) Judge(r Request) Verdict {
 	now := e.current.Load()
-	return e.judge(now.rules, e.entry(now, t), nil)
+	return e.judge(now.rules, e.entry(now, r.Tool), r.Provenance)
+}
+
+// Definition is the hash of a tool's definition, or empty where the engine has no pins.
+func (e *Engine) Definition(t *catalog.Tool) string {
+	return e.entry(e.current.Load(), t).hash
 }
 
 // judge is Decide without the budgets.
