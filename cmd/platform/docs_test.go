@@ -210,7 +210,7 @@ func moduleOf(t *testing.T, name, binary string, files map[string]string) (dir s
 			t.Fatal(err)
 		}
 	}
-	own := strings.TrimSuffix(module, "/")
+	own := "github.com/aurorabot-dev/platform"
 	goIn(t, dir, "mod", "init", name)
 	goIn(t, dir, "mod", "edit", "-replace", own+"="+root, "-require", own+"@v0.0.0")
 	goIn(t, dir, "build", "-mod=mod", "-o", binary, ".")
