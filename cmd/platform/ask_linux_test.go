@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/aurorabot-dev/platform/cmd/platform/internal/cli"
 	"github.com/aurorabot-dev/platform/mcpkit/externalizer/modeltest"
 )
 
@@ -60,7 +61,7 @@ func TestOnATerminalTheAnswerStreamsAndEachCallIsALine(t *testing.T) {
 	tty, shown := terminal(t)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	if code := execute(ctx, []string{"ask", "Well?", "--model", "m", "--data", data}, strings.NewReader(""), tty, tty); code != exitDone {
+	if code := execute(ctx, []string{"ask", "Well?", "--model", "m", "--data", data}, strings.NewReader(""), tty, tty); code != cli.ExitDone {
 		t.Errorf("exit code %d", code)
 	}
 	lines := strings.Split(shown(), "\n")
@@ -91,7 +92,7 @@ func TestOnATerminalACallWaitsForApprovalAndSaysHow(t *testing.T) {
 	defer cancel()
 	verb := func(args ...string) string {
 		var out bytes.Buffer
-		if code := execute(ctx, append(args, "--data", data), strings.NewReader(""), &out, &out); code != exitDone {
+		if code := execute(ctx, append(args, "--data", data), strings.NewReader(""), &out, &out); code != cli.ExitDone {
 			t.Errorf("%q: exit code %d, %s", args, code, &out)
 		}
 		return out.String()
@@ -114,7 +115,7 @@ func TestOnATerminalACallWaitsForApprovalAndSaysHow(t *testing.T) {
 	code := execute(ctx, []string{"ask", "Well?", "--model", "m", "--data", data}, strings.NewReader(""), tty, tty)
 	wg.Wait()
 	text := shown()
-	if code != exitDone {
+	if code != cli.ExitDone {
 		t.Errorf("exit code %d", code)
 	}
 	for _, part := range []string{"? mcp__echo__echo waits", "\n  platform approvals approve " + id + " --data ", "✓ mcp__echo__echo  ", "\nDone.\n"} {

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/aurorabot-dev/platform/cmd/platform/internal/cli"
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/daemon"
 	"github.com/aurorabot-dev/platform/mcpkit/externalizer/modeltest"
 	"github.com/aurorabot-dev/platform/mcpkit/fakeserver"
@@ -134,7 +135,7 @@ func TestCtrlCWhileAModelsCallRunsCancelsItAtItsServer(t *testing.T) {
 	var out, errOut bytes.Buffer
 	code := execute(ctx, []string{"ask", "Hang.", "--model", "m", "--data", data, "--json"}, strings.NewReader(""), &out, &errOut)
 	wg.Wait()
-	if code != exitInterrupted || errOut.Len() > 0 {
+	if code != cli.ExitInterrupted || errOut.Len() > 0 {
 		t.Errorf("exit code %d, %s", code, &errOut)
 	}
 	var transcript struct {

@@ -19,6 +19,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/aurorabot-dev/platform/cmd/platform/internal/cli"
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/control"
 	"github.com/aurorabot-dev/platform/mcpkit/auth/authtest"
 )
@@ -111,7 +112,7 @@ func (p *person) login(server string) {
 			p.agree(address)
 		}
 	}, "auth", "login", server)
-	if code != exitDone || !strings.Contains(out, "logged in to im.guarded") {
+	if code != cli.ExitDone || !strings.Contains(out, "logged in to im.guarded") {
 		p.Fatalf("the login ended with %d:\n%s%s", code, out, errOut)
 	}
 }
@@ -128,7 +129,7 @@ func (p *person) silent(texts ...string) {
 
 func TestAPersonLogsInLooksAndLogsOut(t *testing.T) {
 	p := newPerson(t)
-	if code, out, errOut := p.terminal(nil, "auth", "status"); code != exitFindings || !strings.Contains(out, "needs_auth") || !strings.Contains(out, "platform auth login im.guarded") {
+	if code, out, errOut := p.terminal(nil, "auth", "status"); code != cli.ExitFindings || !strings.Contains(out, "needs_auth") || !strings.Contains(out, "platform auth login im.guarded") {
 		t.Errorf("before: %d\n%s%s", code, out, errOut)
 	}
 	p.login("guarded")
@@ -136,17 +137,17 @@ func TestAPersonLogsInLooksAndLogsOut(t *testing.T) {
 	var status struct {
 		Servers []struct{ Server, State, Issuer string }
 	}
-	if err := json.Unmarshal([]byte(out), &status); err != nil || code != exitDone || len(status.Servers) != 1 || status.Servers[0].State != "ready" || status.Servers[0].Issuer != p.as.URL {
+	if err := json.Unmarshal([]byte(out), &status); err != nil || code != cli.ExitDone || len(status.Servers) != 1 || status.Servers[0].State != "ready" || status.Servers[0].Issuer != p.as.URL {
 		t.Errorf("logged in: %d, %v\n%s%s", code, err, out, errOut)
 	}
 	code, out2, errOut2 := p.terminal(nil, "auth", "logout", "guarded")
-	if code != exitDone || !strings.Contains(out2, "2 tokens revoked") {
+	if code != cli.ExitDone || !strings.Contains(out2, "2 tokens revoked") {
 		t.Errorf("logging out: %d\n%s%s", code, out2, errOut2)
 	}
 	if access, refresh := p.as.Live(); access+refresh != 0 {
 		t.Error("tokens are still good")
 	}
-	if code, _, _ := p.terminal(nil, "auth", "status"); code != exitFindings {
+	if code, _, _ := p.terminal(nil, "auth", "status"); code != cli.ExitFindings {
 		t.Errorf("logged out, status ends with %d", code)
 	}
 	p.silent(out, errOut, out2, errOut2)
@@ -169,7 +170,7 @@ func TestAServerThatIsOpenToAllNeedsNoLogin(t *testing.T) {
 	defer func() { stop(); <-ended }()
 	for end := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
 		code, out, errOut := p.terminal(nil, "auth", "status", "im.open")
-		if code == exitDone && strings.Contains(out, "not_needed") {
+		if code == cli.ExitDone && strings.Contains(out, "not_needed") {
 			break
 		}
 		if time.Now().After(end) {
@@ -177,7 +178,7 @@ func TestAServerThatIsOpenToAllNeedsNoLogin(t *testing.T) {
 		}
 	}
 	var out bytes.Buffer // with the data folder alone, from wherever
-	if code := execute(t.Context(), []string{"auth", "status", "--data", p.data}, strings.NewReader(""), &out, io.Discard); code != exitFindings || !strings.Contains(out.String(), "platform auth login im.guarded") {
+	if code := execute(t.Context(), []string{"auth", "status", "--data", p.data}, strings.NewReader(""), &out, io.Discard); code != cli.ExitFindings || !strings.Contains(out.String(), "platform auth login im.guarded") {
 		t.Errorf("with one that is guarded: %d\n%s", code, &out)
 	}
 	client, err := control.Dial(p.data)
@@ -209,7 +210,7 @@ func TestOverSSHAPersonPastesWhereTheBrowserEnded(t *testing.T) {
 			fmt.Fprintln(typed, text)
 		}
 	}, "auth", "login", "im.guarded")
-	if code != exitDone || !strings.Contains(out, "logged in") {
+	if code != cli.ExitDone || !strings.Contains(out, "logged in") {
 		t.Fatalf("the login ended with %d:\n%s%s", code, out, errOut)
 	}
 	for _, words := range []string{"neither the address", "another login", "whole address"} {
@@ -251,7 +252,7 @@ func TestWhoKnocksAtThePortWithoutBeingAskedEndsNoLogin(t *testing.T) {
 		}
 		p.agree(address)
 	}, "auth", "login", "im.guarded")
-	if code != exitDone {
+	if code != cli.ExitDone {
 		t.Fatalf("the login ended with %d:\n%s%s", code, out, errOut)
 	}
 	if n := len(p.as.Requests("/token")); n != 1 {
@@ -266,15 +267,15 @@ func TestALoginThatCannotSucceedSaysWhy(t *testing.T) {
 		words string
 		code  int
 	}{
-		"nobody comes":       {[]string{"im.guarded", "--timeout", "50ms"}, nil, "nobody has finished the login within 50ms", exitFailed},
-		"another server":     {[]string{"im.gaurded"}, nil, `there is no server "im.gaurded"`, exitFailed},
-		"a local server":     {[]string{"im.local"}, nil, "run by the platform itself", exitFailed},
-		"a fixed token":      {[]string{"im.fixed"}, nil, "its authorization is configured (bearer)", exitFailed},
-		"no server":          {nil, nil, "needs SERVER", exitUsage},
-		"a port in use":      {[]string{"im.guarded", "--port", "PORT"}, nil, "address already in use", exitFailed},
-		"no registration":    {[]string{"im.guarded"}, func(p *person) { p.as.Set(func(b *authtest.Behaviour) { b.NoRegistration = true }) }, "write its client_id", exitFailed},
-		"the issuer is down": {[]string{"im.guarded"}, func(p *person) { p.srv.Set(func(g *authtest.Guard) { g.Issuers = []string{"http://127.0.0.1:1"} }) }, "connection refused", exitFailed},
-		"the person says no": {[]string{"im.guarded"}, func(p *person) { p.as.Set(func(b *authtest.Behaviour) { b.Deny = "access_denied" }) }, "access_denied: the person said no", exitFailed},
+		"nobody comes":       {[]string{"im.guarded", "--timeout", "50ms"}, nil, "nobody has finished the login within 50ms", cli.ExitFailed},
+		"another server":     {[]string{"im.gaurded"}, nil, `there is no server "im.gaurded"`, cli.ExitFailed},
+		"a local server":     {[]string{"im.local"}, nil, "run by the platform itself", cli.ExitFailed},
+		"a fixed token":      {[]string{"im.fixed"}, nil, "its authorization is configured (bearer)", cli.ExitFailed},
+		"no server":          {nil, nil, "needs SERVER", cli.ExitUsage},
+		"a port in use":      {[]string{"im.guarded", "--port", "PORT"}, nil, "address already in use", cli.ExitFailed},
+		"no registration":    {[]string{"im.guarded"}, func(p *person) { p.as.Set(func(b *authtest.Behaviour) { b.NoRegistration = true }) }, "write its client_id", cli.ExitFailed},
+		"the issuer is down": {[]string{"im.guarded"}, func(p *person) { p.srv.Set(func(g *authtest.Guard) { g.Issuers = []string{"http://127.0.0.1:1"} }) }, "connection refused", cli.ExitFailed},
+		"the person says no": {[]string{"im.guarded"}, func(p *person) { p.as.Set(func(b *authtest.Behaviour) { b.Deny = "access_denied" }) }, "access_denied: the person said no", cli.ExitFailed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newPerson(t)
@@ -334,7 +335,7 @@ func TestALoginForScriptsIsOneLineOfJSONAStep(t *testing.T) {
 		}
 		steps = append(steps, step.Step+step.State)
 	}
-	if code != exitDone || strings.Join(steps, " ") != "open doneready" {
+	if code != cli.ExitDone || strings.Join(steps, " ") != "open doneready" {
 		t.Errorf("it ended with %d after %q:\n%s%s", code, steps, out, errOut)
 	}
 	if got := p.as.Requests("/authorize")[0].Form.Get("scope"); got != "extra" {
@@ -353,7 +354,7 @@ func TestTokensAreSealedWhereAKeyIsConfigured(t *testing.T) {
 	if err := os.WriteFile("platform.yaml", []byte("auth: {key_file: auth.key}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if code, _, errOut := p.terminal(nil, "auth", "status"); code != exitFailed || !strings.Contains(errOut, "others can read it") {
+	if code, _, errOut := p.terminal(nil, "auth", "status"); code != cli.ExitFailed || !strings.Contains(errOut, "others can read it") {
 		t.Errorf("an open key: %d\n%s", code, errOut)
 	}
 	if err := os.Chmod("auth.key", 0o600); err != nil {
@@ -376,11 +377,11 @@ func TestTokensAreSealedWhereAKeyIsConfigured(t *testing.T) {
 	if err := os.WriteFile("platform.yaml", nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if code, _, errOut := p.terminal(nil, "auth", "status"); code != exitFailed || !strings.Contains(errOut, "sealed") {
+	if code, _, errOut := p.terminal(nil, "auth", "status"); code != cli.ExitFailed || !strings.Contains(errOut, "sealed") {
 		t.Errorf("without the key: %d\n%s", code, errOut)
 	}
 	t.Setenv("AURORA_AUTH_KEY", key)
-	if code, _, errOut := p.terminal(nil, "auth", "status"); code != exitDone {
+	if code, _, errOut := p.terminal(nil, "auth", "status"); code != cli.ExitDone {
 		t.Errorf("with the key in the environment: %d\n%s", code, errOut)
 	}
 }

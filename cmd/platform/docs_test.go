@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -13,7 +14,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/aurorabot-dev/platform/cmd/platform/internal/console"
+	"github.com/aurorabot-dev/platform/cmd/platform/internal/cli"
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/daemon"
 	"github.com/aurorabot-dev/platform/mcpkit/fakeserver"
 	"github.com/aurorabot-dev/platform/mcpkit/manifest"
@@ -74,7 +75,7 @@ func TestCommandsInTheDocsExist(t *testing.T) {
 			line, _, _ := strings.Cut(m[1], " #")
 			line, _, _ = strings.Cut(line, "'{")
 			words := strings.Fields(line)
-			cmd, rest, err := (&cli{out: console.New(&bytes.Buffer{})}).root().Find(words)
+			cmd, rest, err := root(cli.New(nil, io.Discard, io.Discard)).Find(words)
 			if err != nil || !cmd.HasParent() {
 				t.Errorf("%s: there is no such command: platform%s", page, m[1])
 				continue
@@ -241,7 +242,7 @@ func TestTheAppOfTheReadmeWorks(t *testing.T) {
 	goIn(t, dir, "test", "-mod=mod", ".")
 	var out, errOut bytes.Buffer
 	args := []string{"check", "--manifests", dir, "--live", "--data", filepath.Join(dir, "data")}
-	if code := execute(t.Context(), args, strings.NewReader(""), &out, &errOut); code != exitDone {
+	if code := execute(t.Context(), args, strings.NewReader(""), &out, &errOut); code != cli.ExitDone {
 		t.Errorf("platform check gave %d\n%s%s", code, &out, &errOut)
 	}
 	if want := "ok com.example.dice  1 tool,"; !strings.Contains(out.String(), want) {

@@ -1,13 +1,13 @@
 package main
 
 import (
-	"bytes"
+	"io"
 	"slices"
 	"testing"
 
 	"github.com/spf13/cobra"
 
-	"github.com/aurorabot-dev/platform/cmd/platform/internal/console"
+	"github.com/aurorabot-dev/platform/cmd/platform/internal/cli"
 )
 
 func TestEveryVerbThatPrintsDataHasJSON(t *testing.T) {
@@ -32,7 +32,7 @@ func TestEveryVerbThatPrintsDataHasJSON(t *testing.T) {
 			t.Errorf("%s: --json %v", path, has)
 		}
 	}
-	walk((&cli{out: console.New(&bytes.Buffer{})}).root())
+	walk(root(cli.New(nil, io.Discard, io.Discard)))
 	if seen < 40 {
 		t.Errorf("only %d verbs were seen", seen)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/aurorabot-dev/platform/cmd/platform/internal/cli"
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/control"
 	"github.com/aurorabot-dev/platform/mcpkit/fakeserver"
 	"github.com/aurorabot-dev/platform/mcpkit/policy/approval"
@@ -39,7 +40,7 @@ func TestMain(m *testing.M) {
 
 // usage runs a command line that is to be refused as one.
 func usage() {
-	if code := execute(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr); code != exitUsage {
+	if code := execute(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr); code != cli.ExitUsage {
 		fmt.Fprintf(os.Stderr, "the exit code is %d\n", code)
 		os.Exit(1)
 	}
@@ -108,7 +109,7 @@ func answerFirst() {
 			continue
 		}
 		for _, verb := range [][]string{{"calls", "ls"}, {"calls", "show", list[0].CallID}, append([]string{"calls", "answer", list[0].CallID}, os.Args[2:]...)} {
-			if code := execute(context.Background(), append(verb, "--data", os.Args[1]), os.Stdin, os.Stdout, os.Stderr); code != exitDone {
+			if code := execute(context.Background(), append(verb, "--data", os.Args[1]), os.Stdin, os.Stdout, os.Stderr); code != cli.ExitDone {
 				os.Exit(code)
 			}
 		}
@@ -130,7 +131,7 @@ func revokeStanding() {
 		os.Exit(1)
 	}
 	for _, a := range list {
-		if code := execute(context.Background(), []string{"approvals", "revoke", a.ID, "--data", os.Args[1]}, os.Stdin, os.Stdout, os.Stderr); code != exitDone {
+		if code := execute(context.Background(), []string{"approvals", "revoke", a.ID, "--data", os.Args[1]}, os.Stdin, os.Stdout, os.Stderr); code != cli.ExitDone {
 			os.Exit(code)
 		}
 	}

@@ -33,6 +33,8 @@ var floors = [][]string{
 	{"mcpkit/gateway", "mcpkit/externalizer", "bridge/outbox"},
 	{"apps", "cmd/platform/internal/console", "cmd/platform/internal/control", "cmd/platform/internal/metrics"},
 	{"cmd/platform/internal/daemon"},
+	{"cmd/platform/internal/cli"},
+	{"cmd/platform/internal/verbs"},
 	{"cmd/platform", "e2e"},
 }
 
@@ -77,7 +79,6 @@ var longer = map[string]string{
 	"bridge/inbox/queue":            "being split",
 	"bridge/journal":                "being split",
 	"bridge/natsbus":                "being split",
-	"cmd/platform":                  "being split",
 	"cmd/platform/internal/control": "being split",
 	"cmd/platform/internal/daemon":  "being split",
 	"mcpkit/appkit":                 "being split",

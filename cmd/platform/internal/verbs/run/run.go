@@ -1,0 +1,76 @@
+// Package run is the verb that runs the platform, and what a person at a terminal
+// sees of it meanwhile. What a running platform does is in package daemon.
+package run
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/aurorabot-dev/platform/cmd/platform/internal/cli"
+	"github.com/aurorabot-dev/platform/cmd/platform/internal/console"
+	"github.com/aurorabot-dev/platform/cmd/platform/internal/daemon"
+)
+
+// NewCommand makes the verb "run".
+func NewCommand(c *cli.Env) *cobra.Command {
+	var s cli.Settings
+	cmd := &cobra.Command{
+		Use:   "run",
+		Short: "Run the platform until it is told to stop",
+		Long: `Run the platform: start the servers of the manifests, offer their tools, answer
+the other verbs on DATA/platform.sock, and write events into
+DATA/kernel/inbox/pending/.
+
+Without --manifests the three apps that come with the platform are run, and what
+is in the folder "manifests". Manifests are watched: a change takes effect at once
+and touches no other server.
+SIGTERM and Ctrl-C end the platform and every server; SIGHUP reads the manifests
+again.`,
+		Args: cli.Args(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return runPlatform(cmd.Context(), c, s)
+		},
+	}
+	s.ManifestFlags(cmd, "")
+	s.LogFlags(cmd, ", on a terminal error")
+	return cmd
+}
+
+func runPlatform(ctx context.Context, c *cli.Env, set cli.Settings) error {
+	o, err := c.Options(set)
+	if err != nil {
+		return err
+	}
+	s := &screen{c: c, begun: time.Now()}
+	hooks := daemon.Hooks{}
+	if c.Out.Terminal() {
+		if set.LogLevel == "" {
+			o.Log.Level = "error" // the screen shows the rest
+		}
+		hooks = daemon.Hooks{Up: s.up, Settled: s.settled, Signal: s.signal}
+		var stop context.CancelFunc
+		ctx, stop = signal.NotifyContext(ctx, syscall.SIGHUP) // the terminal is gone
+		defer stop()
+	} else {
+		reload := make(chan os.Signal, 1)
+		signal.Notify(reload, syscall.SIGHUP)
+		defer signal.Stop(reload)
+		hooks.Reload = reload
+	}
+	log := o.Log.Logger(c.Err)
+	err = daemon.Run(ctx, o, log, hooks)
+	var running *daemon.RunningError
+	if errors.As(err, &running) {
+		return cli.Hint(err, "stop it first, or choose another folder with --data")
+	}
+	if err == nil && c.Out.Terminal() {
+		c.Out.Printf("%s\n", c.Out.Paint(console.Dim, "stopped; every server has ended"))
+	}
+	return err
+}
