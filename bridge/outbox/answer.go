@@ -6,12 +6,15 @@ import (
 	"fmt"
 	"io/fs"
 	"regexp"
+	"sync"
 
 	"github.com/aurorabot-dev/platform/mcpkit/host"
 	"github.com/aurorabot-dev/platform/mcpkit/manifest/strict"
 )
 
-var answerForm = regexp.MustCompile(`^answer_([A-Za-z0-9][A-Za-z0-9._-]{0,127})\.json$`)
+var answerForm = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^answer_([A-Za-z0-9][A-Za-z0-9._-]{0,127})\.json$`)
+})
 
 const maxAnswer = 2 << 20 // bytes of an answer's file
 

@@ -159,7 +159,9 @@ func (x *Outbox) Run(ctx context.Context) {
 	}
 }
 
-var fileForm = regexp.MustCompile(`^call_([A-Za-z0-9][A-Za-z0-9._-]{0,127})\.json$`)
+var fileForm = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^call_([A-Za-z0-9][A-Za-z0-9._-]{0,127})\.json$`)
+})
 
 // scan claims every request in pending/ and starts it.
 func (x *Outbox) scan(ctx context.Context) {
@@ -173,8 +175,8 @@ func (x *Outbox) scan(ctx context.Context) {
 		if !x.due(Pending, e.Name()) {
 			continue
 		}
-		m := fileForm.FindStringSubmatch(e.Name())
-		if a := answerForm.FindStringSubmatch(e.Name()); a != nil {
+		m := fileForm().FindStringSubmatch(e.Name())
+		if a := answerForm().FindStringSubmatch(e.Name()); a != nil {
 			x.answer(e.Name(), a[1])
 			continue
 		}
@@ -356,7 +358,7 @@ func (x *Outbox) announce(code, name, became, why string) {
 	ctx, cancel := context.WithTimeout(context.Background(), maxWait)
 	defer cancel()
 	id := ""
-	if m := fileForm.FindStringSubmatch(name); m != nil {
+	if m := fileForm().FindStringSubmatch(name); m != nil {
 		id = m[1]
 	}
 	err := x.o.Sink.Observe(ctx, signal.Signal{

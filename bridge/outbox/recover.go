@@ -76,7 +76,7 @@ func (x *Outbox) recover(left []*leftover) bool {
 			}
 			l.names = make([]string, 0, len(entries))
 			for _, e := range entries {
-				if fileForm.MatchString(e.Name()) {
+				if fileForm().MatchString(e.Name()) {
 					l.names = append(l.names, e.Name())
 				}
 			}
@@ -88,7 +88,7 @@ func (x *Outbox) recover(left []*leftover) bool {
 
 // resume does one request that was left, and reports whether it is not left any more.
 func (x *Outbox) resume(l *leftover, name string) bool {
-	id := fileForm.FindStringSubmatch(name)[1]
+	id := fileForm().FindStringSubmatch(name)[1]
 	req, err := readRequest(x.path(l.folder, name), id)
 	switch {
 	case errors.Is(err, errLater):

@@ -3,11 +3,14 @@ package host
 import (
 	"encoding/json"
 	"regexp"
+	"sync"
 
 	"github.com/aurorabot-dev/platform/mcpkit/signal"
 )
 
-var parentForm = regexp.MustCompile(`^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}(-[!-~]{1,200})?$`)
+var parentForm = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}(-[!-~]{1,200})?$`)
+})
 
 const maxTrace = 8 << 10 // bytes of tracestate, or of baggage (W3C Baggage, limits)
 
@@ -17,7 +20,7 @@ func known(t signal.Trace) signal.Trace {
 	if t == (signal.Trace{}) {
 		return t
 	}
-	if !parentForm.MatchString(t.Parent) {
+	if !parentForm().MatchString(t.Parent) {
 		t.Parent, t.State = "", ""
 	}
 	if len(t.State) > maxTrace {

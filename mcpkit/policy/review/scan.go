@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"unicode"
 	"unicode/utf8"
 
@@ -48,7 +49,9 @@ const (
 	maxExcerpt  = 120      // characters
 )
 
-var padding = regexp.MustCompile(`[\s\x{00a0}\x{3000}]{80,}|\n\s*(?:\n\s*){12,}`)
+var padding = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`[\s\x{00a0}\x{3000}]{80,}|\n\s*(?:\n\s*){12,}`)
+})
 
 // scanner looks through the tools of one catalogue.
 type scanner struct {
@@ -137,14 +140,14 @@ func (s *scanner) value(c *collector, at func() string, value string) {
 		c.add(at(), "hidden_characters", Danger, fmt.Sprintf("%d characters are not seen by people", n), value)
 		value = seen
 	}
-	if m := padding.FindStringIndex(value); m != nil && strings.TrimSpace(value[m[1]:]) != "" {
+	if m := padding().FindStringIndex(value); m != nil && strings.TrimSpace(value[m[1]:]) != "" {
 		c.add(at(), "padding", Warning, "text stands behind a wide gap", value[m[1]:])
 	}
 	if len(value) < 4 {
 		return
 	}
 	flat := plain(value)
-	seen, _ := spots.spotted(flat, true)
+	seen, _ := spots().spotted(flat, true)
 	for i := range textRules {
 		r := &textRules[i]
 		if m := r.find(flat, seen); m != nil {

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"math/bits"
 	"strings"
+	"sync"
 	"unsafe"
 )
 
@@ -35,7 +36,7 @@ func start(b []byte) uint16 {
 func slot(a, b byte) uint8 { return a*31 ^ b }
 
 // spots knows the words of textRules, whose patterns it gave their needs.
-var spots = newSpotter(textRules)
+var spots = sync.OnceValue(func() *spotter { return newSpotter(textRules) })
 
 func newSpotter(rules []textRule) *spotter {
 	s, numbers := &spotter{}, map[string]groups{}

@@ -32,13 +32,13 @@ func orders(text string) (flags []string) {
 	if len(text) < 4 {
 		return nil
 	}
-	seen, ok := spots.spotted(text, false)
+	seen, ok := spots().spotted(text, false)
 	if ok && !slices.ContainsFunc(textRules, func(r textRule) bool { return r.severity == Danger && r.admits(seen) }) {
 		return nil
 	}
 	flat := plain(text)
 	if !ok {
-		seen, _ = spots.spotted(flat, true)
+		seen, _ = spots().spotted(flat, true)
 	}
 	for i := range textRules {
 		if r := &textRules[i]; r.severity == Danger && r.find(flat, seen) != nil {

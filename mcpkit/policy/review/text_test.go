@@ -46,7 +46,7 @@ func TestNoPatternMatchesWhereItsWordsAreMissing(t *testing.T) {
 	for i := range textRules {
 		for j := range textRules[i].patterns {
 			if p := &textRules[i].patterns[j]; !matched[p] {
-				t.Errorf("no text here matches %s", p.re)
+				t.Errorf("no text here matches %s", p.re())
 			}
 		}
 	}
@@ -54,19 +54,19 @@ func TestNoPatternMatchesWhereItsWordsAreMissing(t *testing.T) {
 
 func admits(t *testing.T, text string, matched map[*pattern]bool) {
 	flat := plain(text)
-	seen, _ := spots.spotted(flat, true)
-	if early, ok := spots.spotted(text, false); ok && seen&^early != 0 {
+	seen, _ := spots().spotted(flat, true)
+	if early, ok := spots().spotted(text, false); ok && seen&^early != 0 {
 		t.Errorf("%q has words of %b, but in plain form of %b", text, early, seen)
 	}
 	for i := range textRules {
 		for j := range textRules[i].patterns {
 			p := &textRules[i].patterns[j]
-			if !p.re.MatchString(flat) {
+			if !p.re().MatchString(flat) {
 				continue
 			}
 			matched[p] = true
 			if p.need&^seen != 0 {
-				t.Errorf("%q is not tried with %s", flat, p.re)
+				t.Errorf("%q is not tried with %s", flat, p.re())
 			}
 		}
 	}
@@ -124,7 +124,7 @@ func slowly(s *spotter, text string, plain bool) (seen groups, ok bool) {
 
 func TestEightBytesAtOnceSayWhatEachSays(t *testing.T) {
 	texts := []string{"", "a", "Tomorrow is cloudy, with a light breeze from the west_and (between) 12 and 19 degrees"}
-	for _, list := range spots.words {
+	for _, list := range spots().words {
 		for _, w := range list {
 			for n := range 9 {
 				texts = append(texts, strings.Repeat(".", n)+strings.ToUpper(w.word)+"  x", "x"+strings.Repeat(" ", n)+w.word, strings.Repeat("y", n)+w.word)
@@ -140,8 +140,8 @@ func TestEightBytesAtOnceSayWhatEachSays(t *testing.T) {
 	}
 	for _, text := range texts {
 		for _, plain := range []bool{false, true} {
-			got, ok := spots.spotted(text, plain)
-			want, wantOK := slowly(spots, text, plain)
+			got, ok := spots().spotted(text, plain)
+			want, wantOK := slowly(spots(), text, plain)
 			if got != want || ok != wantOK {
 				t.Errorf("%q: %b %v, want %b %v", text, got, ok, want, wantOK)
 			}

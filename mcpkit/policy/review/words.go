@@ -3,6 +3,7 @@ package review
 import (
 	"regexp"
 	"strings"
+	"sync"
 )
 
 // textRule finds one kind of poison in a text that was brought into plain lower
@@ -19,13 +20,13 @@ type textRule struct {
 // stands where [spotted] looks: at the beginning of a word, or at a sign.
 type pattern struct {
 	words [][]string
-	need  groups // the same, once spotter has numbered them
-	re    *regexp.Regexp
+	need  groups                // the same, once spotter has numbered them
+	re    func() *regexp.Regexp // compiled when it is tried first: most runs of the program try none
 }
 
 // on makes a pattern of groups of words, each "a|b|c", and an expression.
 func on(re string, groups ...string) pattern {
-	p := pattern{re: regexp.MustCompile(re)}
+	p := pattern{re: sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(re) })}
 	for _, g := range groups {
 		p.words = append(p.words, strings.Split(g, "|"))
 	}
@@ -47,7 +48,7 @@ func (r *textRule) admits(seen groups) bool {
 func (r *textRule) find(s string, seen groups) []int {
 	for i := range r.patterns {
 		if p := &r.patterns[i]; p.need&^seen == 0 {
-			if m := p.re.FindStringIndex(s); m != nil {
+			if m := p.re().FindStringIndex(s); m != nil {
 				return m
 			}
 		}

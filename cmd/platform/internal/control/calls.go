@@ -36,8 +36,8 @@ type CallState struct {
 }
 
 var (
-	idForm       = regexp.MustCompile(`^[A-Za-z0-9_~:-][A-Za-z0-9._~:-]{0,127}$`)
-	entranceForm = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,31}$`)
+	idForm       = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_~:-][A-Za-z0-9._~:-]{0,127}$`) })
+	entranceForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z][a-z0-9_-]{0,31}$`) })
 )
 
 const (
@@ -52,9 +52,9 @@ func (r *CallRequest) check() error {
 		return bad("name, the tool to call, is missing")
 	case len(r.Name) > maxName:
 		return bad("name has at most %d bytes", maxName)
-	case r.ID != "" && !idForm.MatchString(r.ID):
+	case r.ID != "" && !idForm().MatchString(r.ID):
 		return bad("id has 1 to 128 of A-Z a-z 0-9 . _ ~ : - and begins with no dot")
-	case r.Entrance != "" && !entranceForm.MatchString(r.Entrance):
+	case r.Entrance != "" && !entranceForm().MatchString(r.Entrance):
 		return bad("entrance has 1 to 32 of a-z 0-9 _ - and begins with a letter")
 	case r.TimeoutMS < 0 || r.TimeoutMS > maxTimeout.Milliseconds():
 		return bad("timeout_ms is from 0 to %d", maxTimeout.Milliseconds())

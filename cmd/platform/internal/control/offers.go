@@ -203,7 +203,7 @@ func entrance(word *string) error {
 	if *word == "" {
 		*word = "api"
 	}
-	if !entranceForm.MatchString(*word) {
+	if !entranceForm().MatchString(*word) {
 		return bad("entrance has 1 to 32 of a-z 0-9 _ - and begins with a letter")
 	}
 	return nil

@@ -1,10 +1,7 @@
 package about
 
 import (
-	"context"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -15,12 +12,8 @@ import (
 	"github.com/aurorabot-dev/platform/mcpkit/manifest"
 )
 
-// schemas are the published JSON Schemas by name.
-var schemas = map[string][]byte{
-	"envelope": amp.Schema,
-	"events":   bridge.Schema,
-	"manifest": manifest.Schema(),
-}
+// names are those of the published JSON Schemas.
+var names = []string{"envelope", "events", "manifest"}
 
 // NewSchemaCommand makes the verb "schema".
 func NewSchemaCommand(c *cli.Env) *cobra.Command {
@@ -33,18 +26,25 @@ func NewSchemaCommand(c *cli.Env) *cobra.Command {
   events     the same, with what payload.data holds for each type of the platform's
   manifest   manifest.yaml, for editors`,
 		Example:   "  platform schema events > events.schema.json",
-		ValidArgs: slices.Sorted(maps.Keys(schemas)),
+		ValidArgs: names,
 		Args:      cli.Args(cobra.ExactArgs(1)),
-		RunE: func(cmd *cobra.Command, a []string) error {
-			return runSchema(cmd.Context(), c, a)
+		RunE: func(_ *cobra.Command, a []string) error {
+			return runSchema(c, a[0])
 		},
 	}
 }
 
-func runSchema(ctx context.Context, c *cli.Env, a []string) error {
-	doc, ok := schemas[a[0]]
-	if !ok {
-		return cli.Usage(fmt.Errorf("there is no schema %q; there are %s", a[0], strings.Join(slices.Sorted(maps.Keys(schemas)), ", ")))
+func runSchema(c *cli.Env, name string) error {
+	var doc []byte
+	switch name {
+	case "envelope":
+		doc = amp.Schema
+	case "events":
+		doc = bridge.Schema
+	case "manifest":
+		doc = manifest.Schema()
+	default:
+		return cli.Usage(fmt.Errorf("there is no schema %q; there are %s", name, strings.Join(names, ", ")))
 	}
 	c.Out.Printf("%s", doc)
 	return nil
