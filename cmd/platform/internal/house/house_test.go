@@ -72,7 +72,6 @@ const longest = 900
 // of them is better long than split.
 var longer = map[string]string{
 	"amp":                           "being split",
-	"apps/clock":                    "being split",
 	"apps/diary":                    "being split",
 	"bridge":                        "being split",
 	"bridge/inbox":                  "being split",
@@ -96,9 +95,7 @@ var longer = map[string]string{
 	"mcpkit/openai":                 "being split",
 	"mcpkit/client/session":         "being split",
 	"internal/jsontext":             "being split",
-	"mcpkit/policy":                 "being split",
 	"mcpkit/policy/review":          "being split",
-	"mcpkit/redact":                 "being split",
 	"mcpkit/serverkit":              "being split",
 }
 
