@@ -314,13 +314,9 @@ func (p *platform) isState(want, cause string) {
 // answered, whatever the disk does.
 func (p *platform) answers() int {
 	p.t.Helper()
-	begun := time.Now()
 	out, err := p.verb("call", emitterPackage+".count", "{}", "--json", "--timeout", "20s")
 	if err != nil {
 		p.t.Fatalf("a call was not answered: %v", err)
-	}
-	if took := time.Since(begun); took > 20*time.Second {
-		p.t.Errorf("a call took %v", took)
 	}
 	i := bytes.Index(out, []byte(`"emitted":`))
 	if i < 0 {
@@ -339,15 +335,11 @@ func (p *platform) answers() int {
 // be, it is refused with the cause and not sent.
 func (p *platform) refuses() {
 	p.t.Helper()
-	begun := time.Now()
 	out, err := p.verb("call", emitterPackage+".reset", "{}", "--json", "--timeout", "20s")
 	if err == nil || bytes.Contains(out, []byte("called")) {
 		p.t.Errorf("a call was sent that could not be recorded: %s", out)
 	} else if !strings.Contains(err.Error(), "disk") {
 		p.t.Errorf("it is not said why a call is refused: %v", err)
-	}
-	if took := time.Since(begun); took > 20*time.Second {
-		p.t.Errorf("a call was refused after %v", took)
 	}
 	if err != nil && !(strings.Contains(err.Error(), `"error_code":"not_recorded"`) && strings.Contains(err.Error(), `"retryable":true`)) {
 		p.t.Errorf("refused with: %v", err)

@@ -23,7 +23,6 @@ func TestAHealthyServerDoesNotNoticeAllTheBadOnesBesideIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	over := make(chan struct{})
-	var slowest time.Duration
 	var calls int
 	var watch sync.WaitGroup
 	watch.Go(func() {
@@ -33,11 +32,9 @@ func TestAHealthyServerDoesNotNoticeAllTheBadOnesBesideIt(t *testing.T) {
 				return
 			default:
 			}
-			begin := time.Now()
 			if got, err := call(k.Manager, t.Context(), "healthy", "echo", fmt.Sprint(calls)); err != nil || got != fmt.Sprint(calls) {
 				t.Errorf("call %d of the healthy server: %q, %v", calls, got, err)
 			}
-			slowest = max(slowest, time.Since(begin))
 			calls++
 			time.Sleep(time.Millisecond) // leave the machine to the bad ones
 		}
@@ -72,9 +69,8 @@ func TestAHealthyServerDoesNotNoticeAllTheBadOnesBesideIt(t *testing.T) {
 	bad.Wait()
 	close(over)
 	watch.Wait()
-	if calls < 20 || slowest > 15*time.Second {
-		t.Errorf("%d calls, the slowest took %v", calls, slowest)
+	if calls < 20 {
+		t.Errorf("%d calls of the healthy server", calls)
 	}
-	t.Logf("%d calls of the healthy server, the slowest took %v", calls, slowest)
 	k.echo(t, "healthy", "still there")
 }

@@ -132,16 +132,12 @@ func TestACallEndsByItsTimeOrWithItsCallerAndTheServerIsTold(t *testing.T) {
 func TestAnswersMayComeInAnyOrder(t *testing.T) {
 	t.Parallel()
 	k := newKit(t)
-	k.connect(t, "late-call", "millis=600")
+	k.connect(t, "late-call", "together=10") // the last is answered first, and none before all are there
 	var group sync.WaitGroup
-	begin := time.Now()
 	for i := range 10 {
 		group.Go(func() { k.echo(t, "late-call", fmt.Sprint("message ", i)) })
 	}
 	group.Wait()
-	if took := time.Since(begin); took > 10*400*time.Millisecond {
-		t.Errorf("ten calls took %v: they waited for each other", took)
-	}
 }
 
 func TestStrayAndSecondAnswersAreDropped(t *testing.T) {

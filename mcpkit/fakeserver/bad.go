@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -80,8 +81,8 @@ func processes() map[string]behaviour {
 				}
 				return false
 			}},
-		"discover-mute": {does: "never answers server/discover",
-			on: handlers{"server/discover": func(*server, *request) {}}},
+		"discover-mute": {does: "never answers server/discover; the tool kept tells whether it was asked",
+			on: handlers{"server/discover": func(s *server, r *request) { s.keep(r) }}},
 		"old-version": {does: "answers initialize with protocol version 1999-01-01",
 			on: handlers{"initialize": func(s *server, r *request) {
 				s.options["version"] = "1999-01-01"
@@ -199,8 +200,17 @@ func answers() map[string]behaviour {
 					plain[r.Method](s, r)
 				}
 			}}},
-		"late-call": {does: "answers tools/call after 3 s (millis), the newest first",
+		"late-call": {does: "answers tools/call after 3 s (millis), the newest first; with together=N all at once when N are open",
 			on: handlers{"tools/call": func(s *server, r *request) {
+				if n := s.option("together", 0); n > 0 {
+					if s.open = append(s.open, r); len(s.open) == n {
+						for _, r := range slices.Backward(s.open) {
+							plain[r.Method](s, r)
+						}
+						s.open = nil
+					}
+					return
+				}
 				wait := s.millis("millis", 3000) - time.Duration(s.calls)*20*time.Millisecond
 				time.AfterFunc(max(wait, 0), func() { plain[r.Method](s, r) })
 			}}},

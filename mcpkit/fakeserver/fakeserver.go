@@ -129,6 +129,7 @@ type server struct {
 	out   io.Writer
 	kept  []json.RawMessage // what the client sent of its own accord, or answered
 	calls int               // of tools/call
+	open  []*request        // tools/call that wait for one another
 
 	greeted bool // initialize was answered
 	begun   sync.Once

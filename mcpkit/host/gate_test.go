@@ -285,7 +285,7 @@ func TestAPersonsTimeIsNotTheCalls(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if all := time.Since(start); res.Waited < 250*time.Millisecond || res.Duration+res.Waited > all {
+	if all := time.Since(start); res.Waited <= 0 || res.Duration+res.Waited > all {
 		t.Errorf("waited %v, lasted %v, of %v", res.Waited, res.Duration, all)
 	}
 	last := rec.last()

@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/aurorabot-dev/platform/mcpkit/catalog"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
@@ -75,13 +74,9 @@ func TestWhatDoesNotFitIsToldInFewWordsHoweverMuchItIs(t *testing.T) {
 	tool := &catalog.Tool{Name: "s.t", InputSchema: json.RawMessage(`{"properties":{"l":{"items":{"type":"string"}},"t":{"pattern":"^x$"}},"additionalProperties":false}`)}
 	many := strings.Repeat("1,", 300_000)
 	for _, args := range []string{`{"l":[` + many + `1]}`, `{"t":"` + many + `"}`, `{"` + many + `":1}`} {
-		start := time.Now()
 		_, err := s.checkArguments(tool, json.RawMessage(args))
 		if err == nil || len(err.Error()) > 1000 {
 			t.Errorf("%.20s… is answered with %.100v… (%d bytes)", args, err, len(err.Error()))
-		}
-		if d := time.Since(start); d > 20*time.Second {
-			t.Errorf("%.20s… took %v", args, d)
 		}
 	}
 }
