@@ -19,6 +19,7 @@ import (
 
 	"github.com/aurorabot-dev/platform/mcpkit/catalog"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
+	"github.com/aurorabot-dev/platform/mcpkit/internal/cputime"
 )
 
 // aCase is one line of testdata/cases.json: a report or a provider's rule.
@@ -66,8 +67,8 @@ type trial struct {
 	*testing.T
 	c     aCase
 	x     *Export
-	took  time.Duration
-	it    *item // the input's tool; nil when it is not offered
+	took  time.Duration // of the processor
+	it    *item         // the input's tool; nil when it is not offered
 	plain map[string]any
 }
 
@@ -89,9 +90,7 @@ func (t *trial) export(tools []*catalog.Tool) *Export {
 }
 
 func (t *trial) run() {
-	start := time.Now()
-	t.x = t.export(t.tools())
-	t.took = time.Since(start)
+	t.took = cputime.Of(func() { t.x = t.export(t.tools()) })
 	t.it = t.x.byID[t.c.Input.tool().ID()]
 	if t.it != nil {
 		t.plain = decodePlain(t, t.it.result.Parameters).(map[string]any)

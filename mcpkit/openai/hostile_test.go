@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/aurorabot-dev/platform/mcpkit/catalog"
+	"github.com/aurorabot-dev/platform/mcpkit/internal/cputime"
 )
 
 // hostile are schemas made to cost more than they weigh.
@@ -53,12 +54,14 @@ func hostile() map[string]string {
 }
 
 func TestHostileSchemasAreContainedInEveryProfile(t *testing.T) {
-	const generous = 20 * time.Second
+	const generous = 20 * time.Second // of the processor
 	for name, schema := range hostile() {
 		for _, profile := range []string{"openai", "openai-strict", "gemini", "llamacpp", "typed"} {
-			start := time.Now()
-			x := export(t, profile, newTool("evil", "bomb", "d", schema), newTool("good", "fine", "d", `{"type":"object","properties":{"q":{"type":"string"}}}`))
-			if took := time.Since(start); took > generous {
+			var x *Export
+			took := cputime.Of(func() {
+				x = export(t, profile, newTool("evil", "bomb", "d", schema), newTool("good", "fine", "d", `{"type":"object","properties":{"q":{"type":"string"}}}`))
+			})
+			if took > generous {
 				t.Errorf("%s, %s: took %v", name, profile, took)
 			}
 			if len(x.Tools) != 2 {
@@ -75,10 +78,12 @@ func TestHostileSchemasAreContainedInEveryProfile(t *testing.T) {
 			if _, err := x.Decode("mcp__good__fine", `{"q":"x"}`); err != nil {
 				t.Errorf("%s, %s: the neighbour: %v", name, profile, err)
 			}
-			if _, err := x.Decode("mcp__evil__bomb", `{"x":[[1]],"a":1,"l":{}}`); err != nil && !strings.Contains(err.Error(), "invalid_arguments") {
-				t.Errorf("%s, %s: %v", name, profile, err)
-			}
-			if took := time.Since(start); took > 2*generous {
+			took = cputime.Of(func() {
+				if _, err := x.Decode("mcp__evil__bomb", `{"x":[[1]],"a":1,"l":{}}`); err != nil && !strings.Contains(err.Error(), "invalid_arguments") {
+					t.Errorf("%s, %s: %v", name, profile, err)
+				}
+			})
+			if took > generous {
 				t.Errorf("%s, %s: decoding took %v", name, profile, took)
 			}
 		}
