@@ -30,76 +30,7 @@ import (
 func init() {
 	roles = append(roles, fakeserver.RunIfAsked)
 	after = append(after, table)
-}
-
-// row is one figure beside the baseline of the same run.
-type row struct{ figure, ours, baseline, ratio, aim string }
-
-var rows []row
-
-func table() {
-	rows = append([]row{{"figure", "ours", "baseline", "ratio", "aim"}}, rows...)
-	var widths [5]int
-	for _, r := range rows {
-		for i, cell := range []string{r.figure, r.ours, r.baseline, r.ratio, r.aim} {
-			widths[i] = max(widths[i], len(cell))
-		}
-	}
-	for _, r := range rows {
-		fmt.Printf("%-*s  %*s  %*s  %*s  %s\n", widths[0], r.figure, widths[1], r.ours, widths[2], r.baseline, widths[3], r.ratio, r.aim)
-	}
-}
-
-// rounds is how often each figure is measured, in turn with its baseline; the
-// median of the pairs' ratios counts.
-const rounds = 5
-
-// paired measures ours and baseline in turn and returns the medians.
-func paired(ours, baseline func() float64) (a, b, ratio float64) {
-	return pairs(rounds, ours, baseline)
-}
-
-func pairs(rounds int, ours, baseline func() float64) (a, b, ratio float64) {
-	var as, bs, rs []float64
-	for range rounds {
-		x, y := ours(), baseline()
-		as, bs, rs = append(as, x), append(bs, y), append(rs, x/y)
-	}
-	median := func(v []float64) float64 { slices.Sort(v); return v[len(v)/2] }
-	return median(as), median(bs), median(rs)
-}
-
-// callsFor calls from n goroutines for a while. It returns calls per second and
-// the median latency.
-func callsFor(t *testing.T, n int, call func() error) (perSecond float64, p50 time.Duration) {
-	const length = 2 * time.Second
-	var mu sync.Mutex
-	var all []time.Duration
-	var wg sync.WaitGroup
-	begun := time.Now()
-	for range n {
-		wg.Go(func() {
-			var mine []time.Duration
-			for time.Since(begun) < length {
-				t0 := time.Now()
-				if err := call(); err != nil {
-					t.Error(err)
-					return
-				}
-				mine = append(mine, time.Since(t0))
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			all = append(all, mine...)
-		})
-	}
-	wg.Wait()
-	took := time.Since(begun).Seconds()
-	slices.Sort(all)
-	if len(all) == 0 {
-		t.FailNow()
-	}
-	return float64(len(all)) / took, all[len(all)/2]
+	logLevel = "info" // as people run it
 }
 
 // program is how a server is started.
@@ -121,9 +52,21 @@ func fastEcho() program {
 // baseline is the program of that name.
 func baseline(t *testing.T, args ...string) program {
 	t.Helper()
-	binary := filepath.Join(t.TempDir(), "baseline")
-	build := exec.Command("go", "build", "-o", binary, "./e2e/baseline")
-	build.Dir = root
+	return built(t, filepath.Join(root, "e2e", "baseline"), args)
+}
+
+// perServerProxy is the program proxy beside it.
+func perServerProxy(t *testing.T, args ...string) program {
+	t.Helper()
+	return built(t, filepath.Join(root, "e2e", "baseline", "proxy"), args)
+}
+
+// built is the program whose source is in dir.
+func built(t *testing.T, dir string, args []string) program {
+	t.Helper()
+	binary := filepath.Join(t.TempDir(), filepath.Base(dir))
+	build := exec.Command("go", "build", "-o", binary, ".")
+	build.Dir = dir
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
@@ -208,17 +151,24 @@ func TestCallsOverStdio(t *testing.T) {
 
 const fleet = 50
 
-// runFleet runs the built platform on n fake servers and returns the time until
-// all are ready and the memory of the daemon then, in KiB.
-func runFleet(t *testing.T, n int) (ready time.Duration, rss float64) {
+// running is what a platform took to bring its servers up.
+type running struct {
+	ready time.Duration // until the last one was
+	cpu   time.Duration // of the daemon, until then
+	rss   float64       // of the daemon once it is idle, in KiB
+}
+
+// runFleet runs the built platform on n servers of a kind.
+func runFleet(t *testing.T, n int, mode string, options ...string) (r running) {
 	base := t.TempDir()
 	dir, data := filepath.Join(base, "manifests"), filepath.Join(base, "data")
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	argv, _ := fakeserver.Command("echo")
+	argv, _ := fakeserver.Command(mode, options...)
+	command, _ := json.Marshal(argv)
 	for i := range n {
-		text := fmt.Sprintf("package: s%d\ntype: mcp-server\nmcp:\n  command: [%q]\n  env: {AURORA_FAKE_SERVER: echo}\n", i, argv[0])
+		text := fmt.Sprintf("package: s%d\ntype: mcp-server\nmcp:\n  command: %s\n  env: {AURORA_FAKE_SERVER: %s}\n", i, command, mode)
 		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("s%d.yaml", i)), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -242,7 +192,7 @@ func runFleet(t *testing.T, n int) (ready time.Duration, rss float64) {
 			up++
 		}
 	}
-	ready = time.Since(begun)
+	r.ready, r.cpu = time.Since(begun), processCPU(t, cmd.Process.Pid)
 	go func() {
 		for lines.Scan() {
 		}
@@ -254,10 +204,10 @@ func runFleet(t *testing.T, n int) (ready time.Duration, rss float64) {
 	}
 	for line := range strings.Lines(string(status)) {
 		if f := strings.Fields(line); len(f) > 1 && f[0] == "VmRSS:" {
-			rss, _ = strconv.ParseFloat(f[1], 64)
+			r.rss, _ = strconv.ParseFloat(f[1], 64)
 		}
 	}
-	return ready, rss
+	return r
 }
 
 // bareFleet starts n fake servers in parallel and returns the time until each
@@ -299,17 +249,68 @@ func bareFleet(t *testing.T, n int) time.Duration {
 func TestFleet(t *testing.T) {
 	var with, without []float64
 	a, b, r := paired(func() float64 {
-		ready, rss := runFleet(t, fleet)
-		with = append(with, rss)
-		return float64(ready.Milliseconds())
+		r := runFleet(t, fleet, "echo")
+		with = append(with, r.rss)
+		return float64(r.ready.Milliseconds())
 	}, func() float64 { return float64(bareFleet(t, fleet).Milliseconds()) })
 	rows = append(rows, row{fmt.Sprintf("run until %d servers are ready; the processes bare", fleet), fmt.Sprintf("%.0f ms", a), fmt.Sprintf("%.0f ms", b), fmt.Sprintf("%.2f", r), "<= 1.5"})
 	for range rounds {
-		_, rss := runFleet(t, 1)
-		without = append(without, rss)
+		without = append(without, runFleet(t, 1, "echo").rss)
 	}
 	slices.Sort(with)
 	slices.Sort(without)
 	w, wo := with[rounds/2], without[rounds/2]
 	rows = append(rows, row{"memory of the daemon per idle server; the daemon with one server", fmt.Sprintf("%.0f KB", (w-wo)/(fleet-1)), fmt.Sprintf("%.0f KB", wo), "", "< 150 KB"})
+}
+
+// TestManyServersWithManyTools shows whether what a server costs at the start
+// depends on how many others there are.
+func TestManyServersWithManyTools(t *testing.T) {
+	perServer := func(n int) func() float64 {
+		return func() float64 {
+			return float64(runFleet(t, n, "paged", "pages=7").cpu.Microseconds()) / float64(n)
+		}
+	}
+	v := turns(3, perServer(200), perServer(20))
+	rows = append(rows, row{"CPU of the daemon to bring up 200 servers of 21 tools, per server; 20 of them",
+		microseconds(v[0]), microseconds(v[1]), ratios(v[0], v[1]), "<= 1.15"})
+}
+
+// TestVerbs measures processes from their start to their end.
+func TestVerbs(t *testing.T) {
+	p := startWith(t, three(fastEcho()), "")
+	run := func(args ...string) error {
+		out, err := exec.Command(bin("platform"), append(args, "--data", p.data)...).CombinedOutput()
+		if err != nil {
+			err = fmt.Errorf("%v: %s", err, out)
+		}
+		return err
+	}
+	call := []string{"call", "mcp__one__echo", `{"message":"hello"}`}
+	for end := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
+		err := run(call...)
+		if err == nil {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatal(err)
+		}
+	}
+	millis := func(args ...string) func() float64 {
+		return func() float64 {
+			var took []float64
+			for range 20 {
+				begun := time.Now()
+				if err := run(args...); err != nil {
+					t.Fatal(err)
+				}
+				took = append(took, float64(time.Since(begun).Microseconds())/1000)
+			}
+			return median(took)
+		}
+	}
+	v := turns(rounds, millis(call...), millis("version"))
+	rows = append(rows,
+		row{"platform call, process start to end", milliseconds(v[0]), "", "", "<= 20 ms"},
+		row{"platform version, process start to end", milliseconds(v[1]), "", "", "<= 12 ms"})
 }

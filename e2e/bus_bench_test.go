@@ -44,9 +44,8 @@ import (
 //	R2  a log alone: preallocated, appended to and synced for all who wait
 //	J   JetStream that syncs each message
 //
-// The baselines are given encoded events; the bus is given envelopes. What other
-// processes of the machine take is measured too, and a step is done again that
-// they disturbed, as long as patience lasts.
+// The baselines are given encoded events; the bus is given envelopes. A step that
+// other processes disturbed is done again, as long as there is time for that.
 const (
 	producers = 64
 	window    = 16 // events of one producer on their way at once where visibility counts
@@ -423,61 +422,16 @@ func rest(dir string) {
 	}
 }
 
-// quiet waits for moments in which other processes leave the machine alone, and
-// runs steps again that they disturbed.
-type quiet struct {
-	patience         time.Duration // for all steps together
-	steps, disturbed int
-}
-
-// tolerated is the part of the machine that others may take during a step.
-const tolerated = 0.1
-
-// run returns the processor time this process took for the step, which depends
-// little on what others do.
-func (q *quiet) run(t *testing.T, dir string, step func()) (used time.Duration) {
-	q.steps++
-	for range 3 {
+// run lets the disk come to rest and runs the step undisturbed. It returns the
+// processor time that this process took for it, which depends little on what others do.
+func run(t *testing.T, dir string, step func()) (used time.Duration) {
+	machine.undisturbed(func() {
 		rest(dir)
-		for q.patience > 0 && disturbed(func() { time.Sleep(100 * time.Millisecond) }) {
-			q.patience -= 100 * time.Millisecond
-		}
 		before := cpu(t)
-		disturbed := disturbed(step)
+		step()
 		used = cpu(t) - before
-		if !disturbed {
-			return used
-		}
-		if q.patience <= 0 {
-			break
-		}
-	}
-	q.disturbed++
+	})
 	return used
-}
-
-// disturbed runs step and reports whether others took more than what is tolerated.
-func disturbed(step func()) bool {
-	before, begun := othersCPU(), time.Now()
-	step()
-	machine := time.Since(begun) * time.Duration(runtime.NumCPU())
-	return float64(othersCPU()-before) > tolerated*float64(machine)
-}
-
-func (q *quiet) String() string {
-	return fmt.Sprintf("other processes took more than %.0f %% of the machine in %d of %d measurements", 100*tolerated, q.disturbed, q.steps)
-}
-
-// othersCPU is the user time of all processes but this one since some moment.
-// The kernel's own threads, which work for the disk, have none.
-func othersCPU() time.Duration {
-	raw, _ := os.ReadFile("/proc/stat") // "cpu", user, nice, … in hundredths of a second
-	var label string
-	var user, nice int64
-	fmt.Sscan(string(raw), &label, &user, &nice)
-	var own unix.Rusage
-	unix.Getrusage(unix.RUSAGE_SELF, &own)
-	return time.Duration(user+nice)*10*time.Millisecond - time.Duration(own.Utime.Nano())
 }
 
 // empty is the Brain.
@@ -491,25 +445,6 @@ func empty(t *testing.T, pending string) {
 	}
 }
 
-func median(v []float64) float64 {
-	v = slices.Sorted(slices.Values(v))
-	return v[len(v)/2]
-}
-
-func perSecond(v []float64) string { return fmt.Sprintf("%.0f/s", median(v)) }
-
-func milliseconds(v []float64) string { return fmt.Sprintf("%.2f ms", median(v)) }
-
-func microseconds(v []float64) string { return fmt.Sprintf("%.0f µs", median(v)) }
-
-func ratios(a, b []float64) string {
-	r := make([]float64, len(a))
-	for i := range a {
-		r[i] = a[i] / b[i]
-	}
-	return fmt.Sprintf("%.2f", median(r))
-}
-
 func TestBus(t *testing.T) {
 	const n = 6000
 	dir := benchDisk(t, 3000)
@@ -517,7 +452,6 @@ func TestBus(t *testing.T) {
 	pending := filepath.Join(dir, "inbox", queue.Pending)
 	all, raw := events(t, n)
 	stream := newStream(t, filepath.Join(dir, "stream"))
-	q := quiet{patience: 2 * time.Minute}
 	var steady, p50, p99, syncs, plain, batches, synced, syncedOne, burst, bare, ackOne, streamed []float64
 	var steadyCPU, plainCPU, batchesCPU, syncedCPU []float64 // microseconds of an event
 	for round := range busRounds {
@@ -525,29 +459,29 @@ func TestBus(t *testing.T) {
 		log := newBareLog(t, dir, 24<<20)
 		var rate float64
 		var took []time.Duration
-		used := q.run(t, dir, func() { rate, _ = each(t, producers, n, func(i int) error { return files.put(raw[i], false) }) })
+		used := run(t, dir, func() { rate, _ = each(t, producers, n, func(i int) error { return files.put(raw[i], false) }) })
 		plainCPU = append(plainCPU, float64(used.Microseconds())/n)
 		plain = append(plain, rate)
-		used = q.run(t, dir, func() { rate = files.putAll(t, raw) })
+		used = run(t, dir, func() { rate = files.putAll(t, raw) })
 		batchesCPU = append(batchesCPU, float64(used.Microseconds())/n)
 		batches = append(batches, rate)
-		used = q.run(t, dir, func() { rate, _ = each(t, producers, n/4, func(i int) error { return files.put(raw[i], true) }) })
+		used = run(t, dir, func() { rate, _ = each(t, producers, n/4, func(i int) error { return files.put(raw[i], true) }) })
 		syncedCPU = append(syncedCPU, float64(used.Microseconds())/(n/4))
 		synced = append(synced, rate)
-		q.run(t, dir, func() {
+		run(t, dir, func() {
 			log.rewind()
 			rate, _ = each(t, producers, n, func(i int) error { return log.append(raw[i]) })
 		})
 		bare = append(bare, rate)
-		q.run(t, dir, func() {
+		run(t, dir, func() {
 			rate, _ = each(t, producers, n, func(i int) error { return publish(x, all[i]) })
 			flush(t, x)
 		})
 		burst = append(burst, rate)
-		q.run(t, dir, func() { rate, _ = each(t, producers, n/8, func(i int) error { return stream(raw[i]) }) })
+		run(t, dir, func() { rate, _ = each(t, producers, n/8, func(i int) error { return stream(raw[i]) }) })
 		streamed = append(streamed, rate)
 		var before int64
-		used = q.run(t, dir, func() {
+		used = run(t, dir, func() {
 			before = x.Counters().Syncs
 			rate, took = load(t, x, pending, all)
 		})
@@ -556,9 +490,9 @@ func TestBus(t *testing.T) {
 		p50 = append(p50, float64(took[n/2])/1e6)
 		p99 = append(p99, float64(took[n*99/100])/1e6)
 		syncs = append(syncs, float64(x.Counters().Syncs-before)/n)
-		q.run(t, dir, func() { _, took = each(t, 1, 200, func(i int) error { return files.put(raw[i], true) }) })
+		run(t, dir, func() { _, took = each(t, 1, 200, func(i int) error { return files.put(raw[i], true) }) })
 		syncedOne = append(syncedOne, float64(took[100])/1e6)
-		q.run(t, dir, func() {
+		run(t, dir, func() {
 			_, took = each(t, 1, 200, func(i int) error { return publish(x, all[i]) })
 			flush(t, x)
 		})
@@ -567,7 +501,6 @@ func TestBus(t *testing.T) {
 		empty(t, files.pending)
 		empty(t, pending)
 	}
-	t.Log(&q)
 	what := fmt.Sprintf("durable and visible, %d producers; ", producers)
 	rows = append(rows,
 		row{what + "N, files renamed without sync", perSecond(steady), perSecond(plain), ratios(steady, plain), ">= 0.45"},
@@ -593,23 +526,21 @@ func TestBusInALongBurst(t *testing.T) {
 	all, raw := events(t, n)
 	log := newBareLog(t, dir, 96<<20)
 	defer log.close()
-	q := quiet{patience: time.Minute}
 	var burst, bare []float64
 	for range rounds {
 		var rate float64
-		q.run(t, dir, func() {
+		run(t, dir, func() {
 			log.rewind()
 			rate, _ = each(t, producers, n, func(i int) error { return log.append(raw[i]) })
 		})
 		bare = append(bare, rate)
-		q.run(t, dir, func() {
+		run(t, dir, func() {
 			rate, _ = each(t, producers, n, func(i int) error { return publish(x, all[i]) })
 			flush(t, x)
 		})
 		burst = append(burst, rate)
 		empty(t, filepath.Join(dir, "inbox", queue.Pending))
 	}
-	t.Log(&q)
 	rows = append(rows, row{fmt.Sprintf("acknowledged in a burst of %d, %d producers; R2, a log alone", n, producers), perSecond(burst), perSecond(bare), ratios(burst, bare), ">= 0.45"})
 }
 
@@ -676,7 +607,6 @@ func TestBusWithManyIDsAndFilesPending(t *testing.T) {
 	fillPending(t, filepath.Join(full, "inbox", queue.Pending))
 	rest(dir)
 
-	q := quiet{patience: 2 * time.Minute}
 	var start, startCPU, grown []float64
 	for range 5 {
 		var before, after runtime.MemStats
@@ -701,14 +631,13 @@ func TestBusWithManyIDsAndFilesPending(t *testing.T) {
 	var a, b, aCPU, bCPU []float64
 	rate := func(x *inbox.Inbox, of string, rates, used *[]float64) {
 		var rate float64
-		took := q.run(t, dir, func() { rate, _ = load(t, x, filepath.Join(of, "inbox", queue.Pending), all) })
+		took := run(t, dir, func() { rate, _ = load(t, x, filepath.Join(of, "inbox", queue.Pending), all) })
 		*rates, *used = append(*rates, rate), append(*used, float64(took.Microseconds())/n)
 	}
 	for range busRounds {
 		rate(x, full, &a, &aCPU)
 		rate(y, none, &b, &bCPU)
 	}
-	t.Log(&q)
 	with := fmt.Sprintf("with %d ids and %d files pending", ids, many())
 	rows = append(rows,
 		row{"durable and visible " + with + "; with none", perSecond(a), perSecond(b), ratios(a, b), ">= 0.8"},

@@ -59,6 +59,9 @@ func start(t *testing.T, manifests map[string]string) *platform {
 	return startWith(t, manifests, "")
 }
 
+// logLevel is the platform's, for what a failed test prints.
+var logLevel = "debug"
+
 // startWith is start with more of platform.yaml.
 func startWith(t *testing.T, manifests map[string]string, settings string) *platform {
 	t.Helper()
@@ -98,7 +101,7 @@ func (p *platform) run() {
 		p.t.Fatal(err)
 	}
 	defer log.Close()
-	args := append([]string{"run", "--manifests", p.dir, "--data", p.data, "--log-format", "json", "--log-level", "debug"}, p.args...)
+	args := append([]string{"run", "--manifests", p.dir, "--data", p.data, "--log-format", "json", "--log-level", logLevel}, p.args...)
 	p.cmd = exec.Command(bin("platform"), args...)
 	p.cmd.Dir = "/" // from any folder
 	p.cmd.Stderr = log

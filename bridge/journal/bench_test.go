@@ -48,7 +48,7 @@ func BenchmarkLoadAMillionIDs(b *testing.B) {
 	for i := range n {
 		if err := j.Append(context.Background(), func(q Queue) (err error) {
 			r := segment.Record{Kind: segment.Deliver, Source: "app"}
-			binary.BigEndian.PutUint64(r.Key[:], uint64(i)*0x9E3779B97F4A7C15)
+			binary.BigEndian.PutUint64(r.Key[:], uint64(i+1)*0x9E3779B97F4A7C15) // all zeros would be no key
 			last, err = q.Add(r)
 			return err
 		}); err != nil {
