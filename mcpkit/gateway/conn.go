@@ -30,6 +30,7 @@ type Conn struct {
 	calls   map[string]inFlight      // by the id as it was sent
 	asked   map[string]chan *Message // the client's answers, by our id
 	nextAsk int64
+	mute    bool // the client's input has ended: it answers no question
 	closed  bool
 }
 
@@ -51,22 +52,30 @@ func (c *Conn) Close() {
 	for _, call := range c.calls {
 		call.cancel(fault.New(fault.Cancelled, "the client went away"))
 	}
-	for id, answer := range c.asked {
-		close(answer)
-		delete(c.asked, id)
-	}
+	c.endQuestions()
 	c.mu.Unlock()
 	c.g.forget(c.ear)
 }
 
-// endListening ends the requests that only listen.
-func (c *Conn) endListening() {
+// endInput ends what needs more of a client whose input has ended: requests that
+// only listen, and questions.
+func (c *Conn) endInput() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.mute = true
 	for _, call := range c.calls {
 		if call.listen {
 			call.cancel(nil)
 		}
+	}
+	c.endQuestions()
+}
+
+// endQuestions ends the wait for the client's answers. The lock is held.
+func (c *Conn) endQuestions() {
+	for id, answer := range c.asked {
+		close(answer)
+		delete(c.asked, id)
 	}
 }
 
@@ -150,7 +159,7 @@ func (c *Conn) answered(m *Message) {
 func (c *Conn) ask(ctx context.Context, out Stream, method string, params json.RawMessage) (json.RawMessage, *fault.Error) {
 	answer := make(chan *Message, 1)
 	c.mu.Lock()
-	if c.closed {
+	if c.closed || c.mute {
 		c.mu.Unlock()
 		return nil, fault.New(fault.Cancelled, "the client went away")
 	}

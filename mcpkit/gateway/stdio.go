@@ -17,7 +17,9 @@ const maxLine = 16 << 20
 
 // ServeStdio serves one client over a pair of pipes, one message a line, until
 // in ends or ctx does (2025-11-25, basic/transports: stdio). Both eras may be
-// spoken on it. What is in flight when in ends has two seconds to be answered.
+// spoken on it. Requests that were read before in ended are answered before
+// ServeStdio returns, each within its own deadline; streams that only listen end
+// with in, and so do questions to the client, which cannot answer any more.
 // Where ctx ends first, a Read of in that does not return keeps one goroutine.
 func (g *Gateway) ServeStdio(ctx context.Context, v *View, in io.Reader, out io.Writer) error {
 	ctx, cancel := context.WithCancel(ctx)
@@ -56,26 +58,14 @@ func (g *Gateway) ServeStdio(ctx context.Context, v *View, in io.Reader, out io.
 			c.line(ctx, l, w, &work)
 		case err := <-failed:
 			if errors.Is(err, io.EOF) {
-				c.endListening()
-				finish(&work)
-				return nil
+				c.endInput()
+				work.Wait()
+				return w.failure()
 			}
 			return fmt.Errorf("reading from the client: %w", err)
 		case <-ctx.Done():
 			return w.failure()
 		}
-	}
-}
-
-// finish waits for requests in flight, but not for long.
-func finish(work *sync.WaitGroup) {
-	done := make(chan struct{})
-	go func() { defer close(done); work.Wait() }() // which is waited for later, too
-	t := time.NewTimer(flushTime)
-	defer t.Stop()
-	select {
-	case <-done:
-	case <-t.C:
 	}
 }
 
