@@ -9,6 +9,7 @@ import (
 
 	"github.com/aurorabot-dev/platform/mcpkit/catalog"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
+	"github.com/aurorabot-dev/platform/mcpkit/gateway/rpc"
 	"github.com/aurorabot-dev/platform/mcpkit/host"
 	"github.com/aurorabot-dev/platform/mcpkit/internal/jsonline"
 	"github.com/aurorabot-dev/platform/mcpkit/policy/approval"
@@ -22,19 +23,19 @@ const Entrance = "gateway"
 const maxRounds = 10
 
 // call carries tools/call. The hot path ends with the second return.
-func (r *request) call(ctx context.Context) ([]byte, *Error) {
+func (r *request) call(ctx context.Context) ([]byte, *rpc.Error) {
 	table := r.c.g.o.Host.Table()
-	tool := r.c.view.offer(table).tools[r.p.name]
+	tool := r.c.view.offer(table).tools[r.Members.Name]
 	if tool == nil { // its server may be about to start
 		r.c.g.await(ctx)
 		table = r.c.g.o.Host.Table()
-		tool = r.c.view.offer(table).tools[r.p.name]
+		tool = r.c.view.offer(table).tools[r.Members.Name]
 	}
 	if tool == nil {
-		return nil, &Error{Code: codeInvalidParams, Message: fmt.Sprintf("unknown tool: %.200q", r.p.name)}
+		return nil, &rpc.Error{Code: rpc.CodeInvalidParams, Message: fmt.Sprintf("unknown tool: %.200q", r.Members.Name)}
 	}
-	c := host.Call{Name: table.ExportName(tool.ID()), Arguments: r.p.arguments, Entrance: Entrance, Far: r.far(), Trace: r.p.meta.trace, RecordOnly: true}
-	if r.p.meta.token != nil {
+	c := host.Call{Name: table.ExportName(tool.ID()), Arguments: r.Members.Arguments, Entrance: Entrance, Far: r.far(), Trace: r.Members.Meta.Trace, RecordOnly: true}
+	if r.Members.Meta.Token != nil {
 		c.Progress = r.progress
 	}
 	if !r.modern {
@@ -73,7 +74,7 @@ func (r *request) far() *host.Far {
 		f.Capabilities = json.RawMessage("{}")
 	}
 	if r.modern {
-		f.InputResponses, f.RequestState = r.p.inputs, r.p.state
+		f.InputResponses, f.RequestState = r.Members.Inputs, r.Members.State
 	}
 	return f
 }
@@ -121,7 +122,7 @@ func needsInput(raw []byte) bool {
 
 // progress passes a server's progress on under the client's token.
 func (r *request) progress(params json.RawMessage) {
-	r.out.Send(notification("notifications/progress", with(params, "progressToken", r.p.meta.token)))
+	r.out.Send(rpc.Notification("notifications/progress", rpc.With(params, "progressToken", r.Members.Meta.Token)))
 }
 
 // failed is a call that did not come to an answer of its tool, as a result that a
@@ -132,7 +133,7 @@ func (r *request) failed(f *fault.Error) []byte {
 		text += fmt.Sprintf(". A person can allow it with: platform approvals approve %s. Then make the call again.", id)
 	}
 	detail, _ := json.Marshal(f) // a fault always marshals, or has no data
-	b := append(append([]byte(`{"content":[{"type":"text","text":`), quote(text)...), `}],"isError":true,"_meta":{"aurora/fault":`...)
+	b := append(append([]byte(`{"content":[{"type":"text","text":`), rpc.Quote(text)...), `}],"isError":true,"_meta":{"aurora/fault":`...)
 	if detail == nil {
 		detail = []byte("null")
 	}
@@ -141,13 +142,13 @@ func (r *request) failed(f *fault.Error) []byte {
 
 // refused deals with a call that brought no result. It reports again where a
 // person's answer changed that.
-func (r *request) refused(ctx context.Context, tool *catalog.Tool, c *host.Call, err error) (again bool, reply []byte, _ *Error) {
+func (r *request) refused(ctx context.Context, tool *catalog.Tool, c *host.Call, err error) (again bool, reply []byte, _ *rpc.Error) {
 	f := fault.From(err)
 	switch f.Code {
 	case fault.ToolNotFound, fault.AmbiguousCall:
-		return false, nil, failure(f)
+		return false, nil, rpc.ErrorOf(f)
 	case fault.Protocol:
-		if e := failure(f); e.Code != codeInternal {
+		if e := rpc.ErrorOf(f); e.Code != rpc.CodeInternal {
 			return false, nil, e
 		}
 	case fault.ApprovalRequired:
@@ -158,7 +159,7 @@ func (r *request) refused(ctx context.Context, tool *catalog.Tool, c *host.Call,
 		if r.modern {
 			return false, r.putQuestion(c, id, f), nil
 		}
-		answer, fail := r.c.ask(ctx, r.out, methodElicit, question(r.p.name, f, c.Arguments))
+		answer, fail := r.c.ask(ctx, r.out, methodElicit, question(r.Members.Name, f, c.Arguments))
 		if fail != nil {
 			break
 		}
@@ -183,7 +184,7 @@ func approvalID(f *fault.Error) string {
 	if f.Code != fault.ApprovalRequired {
 		return ""
 	}
-	id, _ := text(jsonline.Get(f.Data, "approval_id"))
+	id, _ := rpc.Text(jsonline.Get(f.Data, "approval_id"))
 	return id
 }
 
@@ -214,7 +215,7 @@ func question(name string, f *fault.Error, args json.RawMessage) json.RawMessage
 
 // putQuestion is the result that asks a stateless client's user.
 func (r *request) putQuestion(c *host.Call, id string, f *fault.Error) []byte {
-	b := append([]byte(`{"resultType":"input_required","inputRequests":{"`+approvalKey+`":{"method":"`+methodElicit+`","params":`), question(r.p.name, f, c.Arguments)...)
+	b := append([]byte(`{"resultType":"input_required","inputRequests":{"`+approvalKey+`":{"method":"`+methodElicit+`","params":`), question(r.Members.Name, f, c.Arguments)...)
 	s := state{Approval: id, Inputs: c.Far.InputResponses, State: c.Far.RequestState}
 	b = append(append(b, `}},"requestState":`...), r.c.g.seal.seal(r.c.view, r.about(), s)...)
 	return r.pass(append(b, '}'), 0)
@@ -222,13 +223,13 @@ func (r *request) putQuestion(c *host.Call, id string, f *fault.Error) []byte {
 
 // about is what a state belongs to: this method on this subject with these arguments.
 func (r *request) about() string {
-	return r.name + "\x00" + r.p.name + r.p.uri + "\x00" + string(r.p.arguments)
+	return r.Name() + "\x00" + r.Members.Name + r.Members.URI + "\x00" + string(r.Members.Arguments)
 }
 
 // resume takes up what a stateless client sends along when it repeats a call with
 // answers, and says which parked call they are for, if any.
-func (r *request) resume(ctx context.Context, c *host.Call) (parked string, _ *Error) {
-	s, mine, err := r.c.g.seal.open(r.c.view, r.about(), r.p.state)
+func (r *request) resume(ctx context.Context, c *host.Call) (parked string, _ *rpc.Error) {
+	s, mine, err := r.c.g.seal.open(r.c.view, r.about(), r.Members.State)
 	if !mine || err != nil {
 		return "", err
 	}
@@ -236,7 +237,7 @@ func (r *request) resume(ctx context.Context, c *host.Call) (parked string, _ *E
 	if s.Approval == "" {
 		return s.Parked, nil
 	}
-	answer := jsonline.Get(r.p.inputs, approvalKey)
+	answer := jsonline.Get(r.Members.Inputs, approvalKey)
 	if answer == nil || !r.mayApprove() {
 		return "", nil // it is asked again
 	}
@@ -253,8 +254,8 @@ func (r *request) decide(ctx context.Context, id string, answer json.RawMessage)
 	if r.c.view.Client != "" {
 		actor += ":" + r.c.view.Client
 	}
-	action, _ := text(jsonline.Get(answer, "action"))
-	decision, _ := text(jsonline.Get(jsonline.Get(answer, "content"), "decision"))
+	action, _ := rpc.Text(jsonline.Get(answer, "action"))
+	decision, _ := rpc.Text(jsonline.Get(jsonline.Get(answer, "content"), "decision"))
 	switch {
 	case action == "accept" && (decision == "once" || decision == "session"):
 		_, err = r.c.g.o.Approvals.Approve(ctx, id, approval.Scope(decision), actor)
@@ -280,7 +281,7 @@ func can(caps json.RawMessage, method string, params []byte) bool {
 	switch method {
 	case methodElicit:
 		e := jsonline.Get(caps, "elicitation")
-		if mode, _ := text(jsonline.Get(params, "mode")); mode == "url" {
+		if mode, _ := rpc.Text(jsonline.Get(params, "mode")); mode == "url" {
 			return jsonline.Get(e, "url") != nil
 		}
 		return e != nil && (jsonline.Get(e, "form") != nil || jsonline.Get(e, "url") == nil)
@@ -298,7 +299,7 @@ func (r *request) gather(ctx context.Context, requests json.RawMessage) (json.Ra
 	b := []byte{'{'}
 	var fail *fault.Error
 	ok := jsonline.Members(requests, func(key, value []byte) bool {
-		method, _ := text(jsonline.Get(value, "method"))
+		method, _ := rpc.Text(jsonline.Get(value, "method"))
 		params := jsonline.Get(value, "params")
 		if params == nil {
 			params = []byte("{}")
@@ -314,7 +315,7 @@ func (r *request) gather(ctx context.Context, requests json.RawMessage) (json.Ra
 		if len(b) > 1 {
 			b = append(b, ',')
 		}
-		b = append(append(append(b, quote(string(key))...), ':'), answer...)
+		b = append(append(append(b, rpc.Quote(string(key))...), ':'), answer...)
 		return true
 	})
 	if fail == nil && !ok {

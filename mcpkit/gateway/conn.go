@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -13,6 +14,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
+	"github.com/aurorabot-dev/platform/mcpkit/gateway/rpc"
 	"github.com/aurorabot-dev/platform/mcpkit/internal/jsonline"
 )
 
@@ -20,15 +22,15 @@ import (
 // pipe on which both eras are spoken, or a single request of the stateless one.
 // It is safe for concurrent use.
 type Conn struct {
-	g    *Gateway
-	view *View
-	ear  *ear // what it hears unasked; its stream may be nil
+	g          *Gateway
+	view       *View
+	subscriber *subscriber // what it hears unasked; its stream may be nil
 
 	mu      sync.Mutex
 	version string // negotiated with initialize; empty before
 	caps    json.RawMessage
-	calls   map[string]inFlight      // by the id as it was sent
-	asked   map[string]chan *Message // the client's answers, by our id
+	calls   map[string]inFlight          // by the id as it was sent
+	asked   map[string]chan *rpc.Message // the client's answers, by our id
 	nextAsk int64
 	mute    bool // the client's input has ended: it answers no question
 	closed  bool
@@ -41,8 +43,8 @@ type inFlight struct {
 }
 
 // Conn begins a conversation. out takes what is sent unasked; nil drops it.
-func (g *Gateway) Conn(v *View, out Stream) *Conn {
-	return &Conn{g: g, view: v, ear: &ear{view: v, out: out, level: noLogs}}
+func (g *Gateway) Conn(v *View, out rpc.Stream) *Conn {
+	return &Conn{g: g, view: v, subscriber: &subscriber{view: v, out: out, level: noLogs}}
 }
 
 // Close ends the conversation: what is in flight is cancelled.
@@ -54,7 +56,7 @@ func (c *Conn) Close() {
 	}
 	c.endQuestions()
 	c.mu.Unlock()
-	c.g.forget(c.ear)
+	c.g.remove(c.subscriber)
 }
 
 // endInput ends what needs more of a client whose input has ended: requests that
@@ -87,11 +89,11 @@ func (c *Conn) Version() string {
 }
 
 // begin counts a request in. The function it returns ends it.
-func (c *Conn) begin(ctx context.Context, m *Message) (context.Context, func(), *Error) {
+func (c *Conn) begin(ctx context.Context, m *rpc.Message) (context.Context, func(), *rpc.Error) {
 	select {
 	case c.g.slots <- struct{}{}:
 	default:
-		return nil, nil, &Error{Code: codeBusy, Message: "the gateway has too many requests at once; try again later"}
+		return nil, nil, &rpc.Error{Code: rpc.CodeBusy, Message: "the gateway has too many requests at once; try again later"}
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	id := string(m.ID)
@@ -103,7 +105,7 @@ func (c *Conn) begin(ctx context.Context, m *Message) (context.Context, func(), 
 		if c.calls == nil {
 			c.calls = map[string]inFlight{}
 		}
-		c.calls[id] = inFlight{cancel, m.name == methodListen}
+		c.calls[id] = inFlight{cancel, m.Name() == methodListen}
 	}
 	c.mu.Unlock()
 	if ok {
@@ -119,32 +121,32 @@ func (c *Conn) begin(ctx context.Context, m *Message) (context.Context, func(), 
 	<-c.g.slots
 	switch {
 	case twice:
-		return nil, nil, &Error{Code: codeInvalidRequest, Message: "another request with that id is being answered"}
+		return nil, nil, &rpc.Error{Code: rpc.CodeInvalidRequest, Message: "another request with that id is being answered"}
 	case full:
-		return nil, nil, &Error{Code: codeBusy, Message: fmt.Sprintf("a client may make %d requests at once", c.g.o.Limits.PerClient)}
+		return nil, nil, &rpc.Error{Code: rpc.CodeBusy, Message: fmt.Sprintf("a client may make %d requests at once", c.g.o.Limits.PerClient)}
 	}
-	return nil, nil, &Error{Code: codeInvalidRequest, Message: "the session is over"}
+	return nil, nil, &rpc.Error{Code: rpc.CodeInvalidRequest, Message: "the session is over"}
 }
 
 // Notify takes a notification or an answer of the client.
-func (c *Conn) Notify(m *Message) {
+func (c *Conn) Notify(m *rpc.Message) {
 	if m.Method == nil {
 		c.answered(m)
 		return
 	}
-	if m.name != "notifications/cancelled" || m.p.requestID == nil {
+	if m.Name() != "notifications/cancelled" || m.Members.RequestID == nil {
 		return // initialized, roots/list_changed and what nobody knows change nothing here
 	}
 	c.mu.Lock()
-	call, ok := c.calls[string(m.p.requestID)]
+	call, ok := c.calls[string(m.Members.RequestID)]
 	c.mu.Unlock()
 	if ok {
-		reason, _ := text(m.p.reason)
+		reason, _ := rpc.Text(m.Members.Reason)
 		call.cancel(fault.New(fault.Cancelled, "the client gave the call up: %.200s", reason))
 	}
 }
 
-func (c *Conn) answered(m *Message) {
+func (c *Conn) answered(m *rpc.Message) {
 	c.mu.Lock()
 	answer := c.asked[string(m.ID)]
 	delete(c.asked, string(m.ID))
@@ -156,8 +158,8 @@ func (c *Conn) answered(m *Message) {
 
 // ask puts a request to the client on a stream and waits for its answer, an
 // object. Without one the error says why.
-func (c *Conn) ask(ctx context.Context, out Stream, method string, params json.RawMessage) (json.RawMessage, *fault.Error) {
-	answer := make(chan *Message, 1)
+func (c *Conn) ask(ctx context.Context, out rpc.Stream, method string, params json.RawMessage) (json.RawMessage, *fault.Error) {
+	answer := make(chan *rpc.Message, 1)
 	c.mu.Lock()
 	if c.closed || c.mute {
 		c.mu.Unlock()
@@ -170,15 +172,15 @@ func (c *Conn) ask(ctx context.Context, out Stream, method string, params json.R
 	c.nextAsk++
 	id := strconv.FormatInt(c.nextAsk, 10)
 	if c.asked == nil {
-		c.asked = map[string]chan *Message{}
+		c.asked = map[string]chan *rpc.Message{}
 	}
 	c.asked[id] = answer
 	c.mu.Unlock()
 
 	b := append(append([]byte(`{"jsonrpc":"2.0","id":`), id...), `,"method":`...)
-	b = append(append(append(b, quote(method)...), `,"params":`...), params...)
+	b = append(append(append(b, rpc.Quote(method)...), `,"params":`...), params...)
 	if out == nil || !out.Send(append(b, '}')) {
-		c.answered(&Message{ID: []byte(id)})
+		c.answered(&rpc.Message{ID: []byte(id)})
 		return nil, fault.New(fault.InputRequired, "the client cannot be asked: it listens to no stream")
 	}
 	late := time.NewTimer(answerTime)
@@ -190,7 +192,7 @@ func (c *Conn) ask(ctx context.Context, out Stream, method string, params json.R
 		case m == nil:
 			return nil, fault.New(fault.Cancelled, "the client went away")
 		case m.Problem != nil:
-			message, _ := text(jsonline.Get(m.Problem, "message"))
+			message, _ := rpc.Text(jsonline.Get(m.Problem, "message"))
 			return nil, fault.New(fault.InputRequired, "the client did not answer %s: %.300s", method, message)
 		case !jsonline.IsObject(m.Result):
 			return nil, fault.New(fault.InputRequired, "the client's answer to %s is no object", method)
@@ -204,15 +206,15 @@ func (c *Conn) ask(ctx context.Context, out Stream, method string, params json.R
 	c.mu.Lock()
 	delete(c.asked, id)
 	c.mu.Unlock()
-	out.Send(notification("notifications/cancelled", append(append([]byte(`{"requestId":`), id...), `,"reason":"nobody waits for the answer any more"}`...)))
+	out.Send(rpc.Notification("notifications/cancelled", append(append([]byte(`{"requestId":`), id...), `,"reason":"nobody waits for the answer any more"}`...)))
 	return nil, why
 }
 
 // request is one request on its way.
 type request struct {
-	*Message
+	*rpc.Message
 	c      *Conn
-	out    Stream          // for what belongs to the request
+	out    rpc.Stream      // for what belongs to the request
 	modern bool            // it is stateless
 	caps   json.RawMessage // what the client can do
 }
@@ -220,7 +222,7 @@ type request struct {
 // Serve answers a request. What belongs to it and comes before the answer goes to
 // out. It returns nil, nil where there is nothing to answer any more, and the
 // error where the answer is one.
-func (c *Conn) Serve(ctx context.Context, m *Message, out Stream) ([]byte, *Error) {
+func (c *Conn) Serve(ctx context.Context, m *rpc.Message, out rpc.Stream) ([]byte, *rpc.Error) {
 	ctx, end, err := c.begin(ctx, m)
 	if err != nil {
 		return nil, err.For(m)
@@ -230,13 +232,13 @@ func (c *Conn) Serve(ctx context.Context, m *Message, out Stream) ([]byte, *Erro
 }
 
 // serve is Serve of a request that has begun.
-func (c *Conn) serve(ctx context.Context, m *Message, out Stream) ([]byte, *Error) {
+func (c *Conn) serve(ctx context.Context, m *rpc.Message, out rpc.Stream) ([]byte, *rpc.Error) {
 	r := &request{Message: m, c: c, out: out, modern: m.Stateless()}
 	if err := r.admit(); err != nil {
 		return nil, err.For(m)
 	}
 	reply, err := r.answer(ctx)
-	if ctx.Err() != nil && (m.name != methodListen || isCancelled(context.Cause(ctx))) {
+	if ctx.Err() != nil && (m.Name() != methodListen || isCancelled(context.Cause(ctx))) {
 		return nil, nil // 2025-11-25, basic/utilities/cancellation: no answer then
 	}
 	if err != nil {
@@ -246,52 +248,38 @@ func (c *Conn) serve(ctx context.Context, m *Message, out Stream) ([]byte, *Erro
 }
 
 // admit checks who speaks which revision.
-func (r *request) admit() *Error {
+func (r *request) admit() *rpc.Error {
 	if r.modern {
 		version := r.Version()
-		if !slices.Contains(Versions, version) || version < stateless {
-			return unsupported(version)
+		if !slices.Contains(rpc.Versions, version) || version < rpc.Stateless {
+			return rpc.UnsupportedVersion(version)
 		}
-		if r.p.meta.capabilities == nil || !jsonline.IsObject(r.p.meta.capabilities) {
-			return &Error{Code: codeInvalidParams, Message: "_meta has no object " + keyCapabilities}
+		if r.Members.Meta.Capabilities == nil || !jsonline.IsObject(r.Members.Meta.Capabilities) {
+			return &rpc.Error{Code: rpc.CodeInvalidParams, Message: "_meta has no object " + rpc.KeyCapabilities}
 		}
-		r.caps = r.p.meta.capabilities
+		r.caps = r.Members.Meta.Capabilities
 		return nil
 	}
 	r.c.mu.Lock()
 	version := r.c.version
 	r.caps = r.c.caps
 	r.c.mu.Unlock()
-	if version == "" && r.name != "initialize" && r.name != "ping" {
-		return &Error{Code: codeInvalidRequest, Message: "initialize comes first"}
+	if version == "" && r.Name() != "initialize" && r.Name() != "ping" {
+		return &rpc.Error{Code: rpc.CodeInvalidRequest, Message: "initialize comes first"}
 	}
 	return nil
 }
 
-func unsupported(version string) *Error {
-	data, _ := json.Marshal(map[string]any{"supported": Versions, "requested": version}) // strings always marshal
-	return &Error{Code: codeVersion, Message: "this protocol version is not supported", Data: data}
-}
-
-// Unsupported is the answer to a request in a revision that is not spoken here,
-// or nil.
-func Unsupported(version string) *Error {
-	if slices.Contains(Versions, version) {
-		return nil
-	}
-	return unsupported(version)
-}
-
 // answer carries a request out.
-func (r *request) answer(ctx context.Context) ([]byte, *Error) {
-	if strings.HasSuffix(r.name, "/list") {
+func (r *request) answer(ctx context.Context) ([]byte, *rpc.Error) {
+	if strings.HasSuffix(r.Name(), "/list") {
 		r.c.g.await(ctx)
 	}
-	switch r.name {
+	switch r.Name() {
 	case "tools/call":
 		return r.call(ctx)
 	case "tools/list":
-		page, err := r.c.view.offer(r.c.g.o.Host.Table()).page(r.p.cursor)
+		page, err := r.c.view.offer(r.c.g.o.Host.Table()).page(r.Members.Cursor)
 		return r.reply(page, cacheable), err
 	case "resources/list":
 		return r.list(ctx, "resources", "uri", r.c.g.o.Host.Resources, exportedURI)
@@ -307,7 +295,7 @@ func (r *request) answer(ctx context.Context) ([]byte, *Error) {
 		return r.complete(ctx)
 	}
 	if r.modern {
-		switch r.name {
+		switch r.Name() {
 		case "server/discover":
 			return r.discover(), nil
 		case methodListen:
@@ -315,7 +303,7 @@ func (r *request) answer(ctx context.Context) ([]byte, *Error) {
 		}
 		return nil, errNoMethod
 	}
-	switch r.name {
+	switch r.Name() {
 	case "initialize":
 		return r.initialize()
 	case "ping":
@@ -335,38 +323,38 @@ const capabilities = `"capabilities":{"tools":{"listChanged":true},"resources":{
 	`"prompts":{"listChanged":true},"completions":{},"logging":{}}`
 
 // initialize opens a session (2025-11-25, basic/lifecycle).
-func (r *request) initialize() ([]byte, *Error) {
-	asked, ok := text(r.p.version)
+func (r *request) initialize() ([]byte, *rpc.Error) {
+	asked, ok := rpc.Text(r.Members.Version)
 	if !ok {
-		return nil, &Error{Code: codeInvalidParams, Message: "initialize names no protocolVersion"}
+		return nil, &rpc.Error{Code: rpc.CodeInvalidParams, Message: "initialize names no protocolVersion"}
 	}
 	version := asked
-	if !slices.Contains(Versions, version) || version >= stateless {
-		version = Versions[1] // the newest with sessions
+	if !slices.Contains(rpc.Versions, version) || version >= rpc.Stateless {
+		version = rpc.Versions[1] // the newest with sessions
 	}
 	r.c.mu.Lock()
 	again := r.c.version != ""
 	if !again {
 		r.c.version = version
-		if jsonline.IsObject(r.p.capabilities) {
-			r.c.caps = slices.Clone(r.p.capabilities)
+		if jsonline.IsObject(r.Members.Capabilities) {
+			r.c.caps = slices.Clone(r.Members.Capabilities)
 		}
 	}
 	r.c.mu.Unlock()
 	if again {
-		return nil, &Error{Code: codeInvalidRequest, Message: "the session is open already"}
+		return nil, &rpc.Error{Code: rpc.CodeInvalidRequest, Message: "the session is open already"}
 	}
-	r.c.ear.hears = [lists]bool{true, true, true}
-	if !r.c.g.hear(r.c.ear) {
-		return nil, &Error{Code: codeBusy, Message: "the gateway has too many sessions"}
+	r.c.subscriber.changes = [lists]bool{true, true, true}
+	if !r.c.g.add(r.c.subscriber) {
+		return nil, &rpc.Error{Code: rpc.CodeBusy, Message: "the gateway has too many sessions"}
 	}
-	b := append(append([]byte(`"protocolVersion":`), quote(version)...), `,`+capabilities+`,"serverInfo":`...)
+	b := append(append([]byte(`"protocolVersion":`), rpc.Quote(version)...), `,`+capabilities+`,"serverInfo":`...)
 	return r.reply(append(b, r.c.g.self...), 0), nil
 }
 
 // discover says what is spoken and offered (2026-07-28, server/discover).
 func (r *request) discover() []byte {
-	versions, _ := json.Marshal(Versions) // strings always marshal
+	versions, _ := json.Marshal(rpc.Versions) // strings always marshal
 	b := append(append([]byte(`"supportedVersions":`), versions...), `,`+capabilities...)
 	return r.reply(b, cacheable)
 }
@@ -376,18 +364,18 @@ const maxBatch = 64
 
 // ServeBatch answers several messages at once (2025-03-26, basic: batching). It
 // returns nil where none of them wants an answer.
-func (c *Conn) ServeBatch(ctx context.Context, raw []byte, out Stream) ([]byte, *Error) {
+func (c *Conn) ServeBatch(ctx context.Context, raw []byte, out rpc.Stream) ([]byte, *rpc.Error) {
 	var parts [][]byte
 	if !jsonline.Elements(raw, func(v []byte) { parts = append(parts, v) }) || !utf8.Valid(raw) {
-		return nil, &Error{Code: codeParse, Message: "the batch is not valid JSON"}
+		return nil, &rpc.Error{Code: rpc.CodeParse, Message: "the batch is not valid JSON"}
 	}
 	if len(parts) == 0 || len(parts) > maxBatch {
-		return nil, &Error{Code: codeInvalidRequest, Message: fmt.Sprintf("a batch has from 1 to %d messages", maxBatch)}
+		return nil, &rpc.Error{Code: rpc.CodeInvalidRequest, Message: fmt.Sprintf("a batch has from 1 to %d messages", maxBatch)}
 	}
 	replies := make([][]byte, len(parts))
 	var work sync.WaitGroup
 	for i, part := range parts {
-		m, bad := Parse(part)
+		m, bad := rpc.Parse(part)
 		switch {
 		case bad != nil:
 			replies[i] = bad.Reply()
@@ -409,4 +397,11 @@ func (c *Conn) ServeBatch(ctx context.Context, raw []byte, out Stream) ([]byte, 
 		return nil, nil
 	}
 	return append(append([]byte{'['}, bytes.Join(replies, []byte{','})...), ']'), nil
+}
+
+var errNoMethod = &rpc.Error{Code: rpc.CodeNoMethod, Message: "method not found"}
+
+func isCancelled(err error) bool {
+	var f *fault.Error
+	return errors.As(err, &f) && f.Code == fault.Cancelled
 }

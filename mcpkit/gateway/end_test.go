@@ -16,6 +16,7 @@ import (
 	"github.com/aurorabot-dev/platform/mcpkit/catalog"
 	"github.com/aurorabot-dev/platform/mcpkit/gateway"
 	"github.com/aurorabot-dev/platform/mcpkit/gateway/streamable"
+	"github.com/aurorabot-dev/platform/mcpkit/gateway/streamable/access"
 )
 
 // catalogue is a host of which only the catalogue is asked for.
@@ -88,7 +89,7 @@ func (l *listener) dial() net.Conn {
 func TestTheEndWaitsForNoConnectionThatNothingGoesOnOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := gateway.New(gateway.Options{Host: catalogue{}})
-		h := streamable.New(streamable.Options{Gateway: g, Open: &gateway.View{}})
+		h := streamable.New(streamable.Options{Gateway: g, Rules: access.Rules{Open: &gateway.View{}}})
 		l := &listener{make(chan net.Conn), make(chan struct{})}
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error)

@@ -109,13 +109,6 @@ func (l Limits) withDefaults() Limits {
 // answerTime is how long a client's user may take to answer a question.
 const answerTime = 10 * time.Minute
 
-// Stream takes messages to one client.
-type Stream interface {
-	// Send queues one whole message without a line end and does not wait. It
-	// reports false where the client takes no more. It keeps msg.
-	Send(msg []byte) bool
-}
-
 // Gateway serves any number of clients. It is safe for concurrent use.
 type Gateway struct {
 	o     Options
@@ -125,18 +118,18 @@ type Gateway struct {
 	slots chan struct{}
 	news  chan struct{} // capacity 1: something changed
 
-	mu      sync.Mutex
-	ears    map[*ear]bool
-	busy    map[string]map[*View]int // calls in flight, by server
-	changed [lists]map[string]bool   // servers, by list
-	only    map[onlyKey]*View
-	parked  map[string]*parked // by the id in their clients' states
-	alive   map[*parked]bool   // calls that go on without a request
-	closed  bool
-	work    sync.WaitGroup    // of alive
-	prompts map[string]origin // by the names that clients know them under
-	levels  map[string]int    // of log messages, that servers were asked for
-	aliases map[string]string // of servers, as they were last
+	mu          sync.Mutex
+	subscribers map[*subscriber]bool
+	busy        map[string]map[*View]int // calls in flight, by server
+	changed     [lists]map[string]bool   // servers, by list
+	only        map[onlyKey]*View
+	parked      map[string]*parked // by the id in their clients' states
+	alive       map[*parked]bool   // calls that go on without a request
+	closed      bool
+	work        sync.WaitGroup    // of alive
+	prompts     map[string]origin // by the names that clients know them under
+	levels      map[string]int    // of log messages, that servers were asked for
+	aliases     map[string]string // of servers, as they were last
 }
 
 // New makes a Gateway.
@@ -147,7 +140,7 @@ func New(o Options) *Gateway {
 	o.Limits = o.Limits.withDefaults()
 	g := &Gateway{
 		o: o, log: o.Logger, seal: newSealer(), slots: make(chan struct{}, o.Limits.Requests), news: make(chan struct{}, 1),
-		ears: map[*ear]bool{}, busy: map[string]map[*View]int{}, only: map[onlyKey]*View{}, parked: map[string]*parked{}, alive: map[*parked]bool{}, levels: map[string]int{}, aliases: map[string]string{},
+		subscribers: map[*subscriber]bool{}, busy: map[string]map[*View]int{}, only: map[onlyKey]*View{}, parked: map[string]*parked{}, alive: map[*parked]bool{}, levels: map[string]int{}, aliases: map[string]string{},
 	}
 	g.self, _ = json.Marshal(map[string]string{ // strings always marshal
 		"name": "aurora-platform", "title": "Aurora Platform", "version": cmp.Or(o.Version, "0"),

@@ -18,7 +18,9 @@ import (
 	"github.com/aurorabot-dev/platform/mcpkit/client"
 	"github.com/aurorabot-dev/platform/mcpkit/fakeserver"
 	"github.com/aurorabot-dev/platform/mcpkit/gateway"
+	"github.com/aurorabot-dev/platform/mcpkit/gateway/rpc"
 	"github.com/aurorabot-dev/platform/mcpkit/gateway/streamable"
+	"github.com/aurorabot-dev/platform/mcpkit/gateway/streamable/access"
 	"github.com/aurorabot-dev/platform/mcpkit/host"
 	"github.com/aurorabot-dev/platform/mcpkit/policy"
 	"github.com/aurorabot-dev/platform/mcpkit/policy/approval"
@@ -93,7 +95,7 @@ func front(t testing.TB, policyFile string, servers map[string]string) *rig {
 	for name, mode := range servers {
 		spawn(t, m, name, mode)
 	}
-	h := streamable.New(streamable.Options{Gateway: r.Gateway, Open: r.view})
+	h := streamable.New(streamable.Options{Gateway: r.Gateway, Rules: access.Rules{Open: r.view}})
 	srv := httptest.NewServer(h)
 	r.url = srv.URL + streamable.Path
 	t.Cleanup(srv.Close)
@@ -315,7 +317,7 @@ func TestResultsArePassedOnByteForByte(t *testing.T) {
 	c := r.Conn(r.view, nil)
 	defer c.Close()
 	serve := func(raw string) string {
-		m, bad := gateway.Parse([]byte(raw))
+		m, bad := rpc.Parse([]byte(raw))
 		if bad != nil {
 			t.Fatal(bad)
 		}

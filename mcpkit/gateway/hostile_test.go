@@ -17,8 +17,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/aurorabot-dev/platform/mcpkit/gateway"
+	"github.com/aurorabot-dev/platform/mcpkit/gateway/rpc"
 	"github.com/aurorabot-dev/platform/mcpkit/gateway/streamable"
+	"github.com/aurorabot-dev/platform/mcpkit/gateway/streamable/access"
 	"github.com/aurorabot-dev/platform/mcpkit/smallfile"
 )
 
@@ -93,7 +94,7 @@ func TestTokensAreReadFromAFileForTheirOwnerAndNothingIsWaitedFor(t *testing.T) 
 		t.Fatal(err)
 	}
 	for path, want := range map[string]error{pipe: smallfile.ErrNotRegular, dir: smallfile.ErrNotRegular, open: smallfile.ErrNotPrivate} {
-		if _, err := streamable.OpenTokens(path, slog.New(slog.DiscardHandler)); !errors.Is(err, want) {
+		if _, err := access.OpenTokens(path, slog.New(slog.DiscardHandler)); !errors.Is(err, want) {
 			t.Errorf("%s: %v", path, err)
 		}
 	}
@@ -102,16 +103,16 @@ func TestTokensAreReadFromAFileForTheirOwnerAndNothingIsWaitedFor(t *testing.T) 
 func TestASessionBelongsToItsToken(t *testing.T) {
 	r := front(t, allowAll, map[string]string{"s": "echo"})
 	file := filepath.Join(t.TempDir(), "tokens.yaml")
-	ada, adaSum := streamable.NewToken()
-	bob, bobSum := streamable.NewToken()
+	ada, adaSum := access.NewToken()
+	bob, bobSum := access.NewToken()
 	if err := os.WriteFile(file, []byte("- {name: ada, sha256: "+adaSum+"}\n- {name: bob, sha256: "+bobSum+", tools: [\"nothing\"]}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	tokens, err := streamable.OpenTokens(file, slog.New(slog.DiscardHandler))
+	tokens, err := access.OpenTokens(file, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
-	url := over(t, streamable.Options{Gateway: r.Gateway, Tokens: tokens.View})
+	url := over(t, streamable.Options{Gateway: r.Gateway, Rules: access.Rules{Tokens: tokens.View}})
 	if res, _ := post(t, url, hello); res.StatusCode != 401 || !strings.HasPrefix(res.Header.Get("WWW-Authenticate"), "Bearer") {
 		t.Errorf("without a token: %s", res.Status)
 	}
@@ -140,14 +141,14 @@ func TestASessionBelongsToItsToken(t *testing.T) {
 		t.Errorf("afterwards: %s", res.Status)
 	}
 	os.Chmod(file, 0o644)
-	if _, err := streamable.OpenTokens(file, slog.New(slog.DiscardHandler)); err == nil {
+	if _, err := access.OpenTokens(file, slog.New(slog.DiscardHandler)); err == nil {
 		t.Error("a file that others can read was taken")
 	}
 }
 
 func TestAnIdleSessionExpires(t *testing.T) {
 	r := front(t, allowAll, nil)
-	url := over(t, streamable.Options{Gateway: r.Gateway, Open: r.view, Limits: streamable.Limits{Idle: 20 * time.Millisecond}})
+	url := over(t, streamable.Options{Gateway: r.Gateway, Rules: access.Rules{Open: r.view}, Limits: streamable.Limits{Idle: 20 * time.Millisecond}})
 	res, _ := post(t, url, hello)
 	session := res.Header.Get("Mcp-Session-Id")
 	for end := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) { // longer than idle, so that asking keeps nothing alive
@@ -273,14 +274,14 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte(hello))
 	f.Add([]byte(`{"jsonrpc":"2.0","id":"\ud800","method":"tools/call","params":{"name":"\u0000","_meta":{"progressToken":1e9}}}`))
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		m, bad := gateway.Parse(raw)
+		m, bad := rpc.Parse(raw)
 		if bad != nil {
 			if !json.Valid(bad.Reply()) {
 				t.Fatalf("the refusal of %q is no JSON: %q", raw, bad.Reply())
 			}
 			return
 		}
-		if m.IsRequest() && !json.Valid((&gateway.Error{Code: 1}).For(m).Reply()) {
+		if m.IsRequest() && !json.Valid((&rpc.Error{Code: 1}).For(m).Reply()) {
 			t.Fatalf("the answer to %q is no JSON", raw)
 		}
 	})

@@ -13,6 +13,7 @@ import (
 
 	"github.com/aurorabot-dev/platform/mcpkit/gateway"
 	"github.com/aurorabot-dev/platform/mcpkit/gateway/streamable"
+	"github.com/aurorabot-dev/platform/mcpkit/gateway/streamable/access"
 	"github.com/aurorabot-dev/platform/mcpkit/signal"
 )
 
@@ -96,7 +97,7 @@ func TestAServerThatStopsIsGoneForThoseWhoKnowItByItsAlias(t *testing.T) {
 	done := make(chan struct{})
 	go func() { defer close(done); g.Run(ctx) }()
 	defer func() { stop(); <-done }()
-	url := over(t, streamable.Options{Gateway: g, Open: &gateway.View{Servers: []string{"weather"}}})
+	url := over(t, streamable.Options{Gateway: g, Rules: access.Rules{Open: &gateway.View{Servers: []string{"weather"}}}})
 	lines := stream(t, http.MethodGet, url, "", "Mcp-Session-Id", open(t, url))
 	wait(t, lines, ":") // the stream is open
 	g.Observe(t.Context(), signal.Signal{Kind: signal.ServerStarted, Server: "com.example.weather"})
@@ -111,9 +112,9 @@ func TestAServerThatStopsIsGoneForThoseWhoKnowItByItsAlias(t *testing.T) {
 func TestATokenThatIsTakenBackEndsWhatGoesOnWithIt(t *testing.T) {
 	r := front(t, allowAll, map[string]string{"s": "hang-call"})
 	file := filepath.Join(t.TempDir(), "tokens.yaml")
-	ada, adaSum := streamable.NewToken()
-	bob, bobSum := streamable.NewToken()
-	eve, eveSum := streamable.NewToken()
+	ada, adaSum := access.NewToken()
+	bob, bobSum := access.NewToken()
+	eve, eveSum := access.NewToken()
 	write := func(entries string) {
 		t.Helper()
 		if err := os.WriteFile(file, []byte(entries), 0o600); err != nil {
@@ -121,11 +122,11 @@ func TestATokenThatIsTakenBackEndsWhatGoesOnWithIt(t *testing.T) {
 		}
 	}
 	write("- {name: ada, sha256: " + adaSum + "}\n- {name: bob, sha256: " + bobSum + "}\n- {name: eve, sha256: " + eveSum + "}\n")
-	tokens, err := streamable.OpenTokens(file, slog.New(slog.DiscardHandler))
+	tokens, err := access.OpenTokens(file, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
-	url := over(t, streamable.Options{Gateway: r.Gateway, Tokens: tokens.View})
+	url := over(t, streamable.Options{Gateway: r.Gateway, Rules: access.Rules{Tokens: tokens.View}})
 	session := map[string]string{}
 	lines := map[string]<-chan string{}
 	for _, token := range []string{ada, bob, eve} {
@@ -163,9 +164,9 @@ func TestATokenThatIsTakenBackEndsWhatGoesOnWithIt(t *testing.T) {
 func TestSessionsThatWereDroppedMakeRoom(t *testing.T) {
 	r := front(t, allowAll, nil)
 	ada, bob := &gateway.View{Client: "ada"}, &gateway.View{Client: "bob"}
-	url := over(t, streamable.Options{Gateway: r.Gateway, Limits: streamable.Limits{Sessions: 4}, Tokens: func(token string) *gateway.View {
+	url := over(t, streamable.Options{Gateway: r.Gateway, Limits: streamable.Limits{Sessions: 4}, Rules: access.Rules{Tokens: func(token string) *gateway.View {
 		return map[string]*gateway.View{"ada": ada, "bob": bob}[token]
-	}})
+	}}})
 	as := func(who string) []string { return []string{"Authorization", "Bearer " + who} }
 	bobs := open(t, url, as("bob")...)
 	var adas []string

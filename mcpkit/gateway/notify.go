@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/aurorabot-dev/platform/mcpkit/gateway/rpc"
 	"github.com/aurorabot-dev/platform/mcpkit/internal/jsonline"
 	"github.com/aurorabot-dev/platform/mcpkit/signal"
 )
@@ -29,40 +30,40 @@ var levels = []string{"debug", "info", "notice", "warning", "error", "critical",
 
 const noLogs = 1 << 10 // above every level
 
-// ear is what one client hears unasked.
-type ear struct {
-	view  *View
-	out   Stream
-	tag   []byte // the id of the request that opened the stream, under the stateless protocol
-	hears [lists]bool
-	about string // of a call in flight: the server whose log messages are heard,
-	of    *ear   // and the session's or request's ear
+// subscriber is what one client hears unasked.
+type subscriber struct {
+	view    *View
+	out     rpc.Stream
+	tag     []byte // the id of the request that opened the stream, under the stateless protocol
+	changes [lists]bool
+	about   string      // of a call in flight: the server whose log messages are heard,
+	of      *subscriber // and the session's or request's subscriber
 
 	mu      sync.Mutex
-	deaf    bool              // it was forgotten
+	removed bool              // it was forgotten
 	level   int               // of log messages
 	watches map[string]func() // by the URI as the client knows it; ends the watch
 }
 
-// hear adds an ear; false: there are too many.
-func (g *Gateway) hear(e *ear) bool {
+// add adds a subscriber; false: there are too many.
+func (g *Gateway) add(e *subscriber) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if len(g.ears) >= g.o.Limits.Listeners {
+	if len(g.subscribers) >= g.o.Limits.Listeners {
 		return false
 	}
-	g.ears[e] = true
+	g.subscribers[e] = true
 	return true
 }
 
-// forget removes an ear and ends its watches.
-func (g *Gateway) forget(e *ear) {
+// remove removes a subscriber and ends its watches.
+func (g *Gateway) remove(e *subscriber) {
 	g.mu.Lock()
-	delete(g.ears, e)
+	delete(g.subscribers, e)
 	g.mu.Unlock()
 	e.mu.Lock()
 	watches := e.watches
-	e.watches, e.deaf = nil, true
+	e.watches, e.removed = nil, true
 	e.mu.Unlock()
 	for _, end := range watches {
 		end()
@@ -70,14 +71,14 @@ func (g *Gateway) forget(e *ear) {
 }
 
 // send is false where the client takes no more.
-func (e *ear) send(method string, params []byte) bool {
+func (e *subscriber) send(method string, params []byte) bool {
 	if e.out == nil {
 		return true
 	}
 	if e.tag != nil {
-		params = with(params, "_meta", append(append([]byte(`{"`+keySubscription+`":`), e.tag...), '}'))
+		params = rpc.With(params, "_meta", append(append([]byte(`{"`+rpc.KeySubscription+`":`), e.tag...), '}'))
 	}
-	return e.out.Send(notification(method, params))
+	return e.out.Send(rpc.Notification(method, params))
 }
 
 // Observe takes what the platform observed. It does not wait.
@@ -146,9 +147,9 @@ func (g *Gateway) Run(ctx context.Context) {
 // askForLogs has servers that have started since log what somebody wants to hear.
 func (g *Gateway) askForLogs(ctx context.Context) {
 	g.mu.Lock()
-	ears := slices.Collect(maps.Keys(g.ears))
+	subscribers := slices.Collect(maps.Keys(g.subscribers))
 	g.mu.Unlock()
-	for _, e := range ears {
+	for _, e := range subscribers {
 		if level := e.wants(); level < noLogs {
 			g.ensureLevels(ctx, e.view, level)
 		}
@@ -160,15 +161,15 @@ func (g *Gateway) tell() {
 	g.mu.Lock()
 	changed := g.changed
 	g.changed = [lists]map[string]bool{}
-	ears := slices.Collect(maps.Keys(g.ears))
+	subscribers := slices.Collect(maps.Keys(g.subscribers))
 	g.mu.Unlock()
 	for i, servers := range changed {
 		aliases := map[string]string{}
 		for server := range servers {
 			aliases[server] = g.alias(server)
 		}
-		for _, e := range ears {
-			if !e.hears[i] {
+		for _, e := range subscribers {
+			if !e.changes[i] {
 				continue
 			}
 			for server, alias := range aliases {
@@ -186,11 +187,11 @@ func (g *Gateway) tell() {
 // the client wants it. The function it returns ends that, once what was logged
 // before the answer has come; it may be called again.
 func (g *Gateway) enter(ctx context.Context, r *request, server string) func() {
-	var hears *ear
-	level := r.c.ear.wants()
+	var during *subscriber
+	level := r.c.subscriber.wants()
 	if r.modern {
 		level = noLogs
-		if name, ok := text(r.p.meta.level); ok {
+		if name, ok := rpc.Text(r.Members.Meta.Level); ok {
 			if i := slices.Index(levels, name); i >= 0 {
 				level = i
 				g.ensureLevels(ctx, r.c.view, level)
@@ -198,19 +199,19 @@ func (g *Gateway) enter(ctx context.Context, r *request, server string) func() {
 		}
 	}
 	if level < noLogs {
-		hears = &ear{view: r.c.view, out: r.out, level: level, about: server, of: r.c.ear}
+		during = &subscriber{view: r.c.view, out: r.out, level: level, about: server, of: r.c.subscriber}
 	}
 	g.mu.Lock()
 	if g.busy[server] == nil {
 		g.busy[server] = map[*View]int{}
 	}
 	g.busy[server][r.c.view]++
-	if hears != nil {
-		g.ears[hears] = true
+	if during != nil {
+		g.subscribers[during] = true
 	}
 	g.mu.Unlock()
 	return sync.OnceFunc(func() {
-		if hears != nil {
+		if during != nil {
 			ctx, cancel := context.WithTimeout(ctx, settleTime)
 			g.o.Host.Settled(ctx, server)
 			cancel()
@@ -220,8 +221,8 @@ func (g *Gateway) enter(ctx context.Context, r *request, server string) func() {
 		if g.busy[server][r.c.view]--; g.busy[server][r.c.view] == 0 {
 			delete(g.busy[server], r.c.view)
 		}
-		if hears != nil {
-			delete(g.ears, hears)
+		if during != nil {
+			delete(g.subscribers, during)
 		}
 	})
 }
@@ -234,28 +235,28 @@ const settleTime = time.Second
 // unasked. A message does not say which call it is about, so while several clients
 // have calls at the server none of them gets it.
 func (g *Gateway) message(server string, params []byte) {
-	name, _ := text(jsonline.Get(params, "level"))
+	name, _ := rpc.Text(jsonline.Get(params, "level"))
 	level := slices.Index(levels, name)
 	if level < 0 {
 		return
 	}
 	g.mu.Lock()
 	busy := g.busy[server]
-	told := map[*ear]bool{} // sessions that hear it on the stream of a call
-	var ears []*ear
-	for e := range g.ears {
+	told := map[*subscriber]bool{} // sessions that hear it on the stream of a call
+	var subscribers []*subscriber
+	for e := range g.subscribers {
 		if e.about == server && !told[e.of] && len(busy) == 1 {
 			told[e.of] = true
-			ears = append(ears, e)
+			subscribers = append(subscribers, e)
 		}
 	}
-	for e := range g.ears {
+	for e := range g.subscribers {
 		if _, mine := busy[e.view]; e.about == "" && !told[e] && (len(busy) == 0 || len(busy) == 1 && mine) {
-			ears = append(ears, e)
+			subscribers = append(subscribers, e)
 		}
 	}
 	g.mu.Unlock()
-	for _, e := range ears {
+	for _, e := range subscribers {
 		if level >= e.wants() && e.view.server(server, g.alias(server)) {
 			e.send("notifications/message", params)
 		}
@@ -263,7 +264,7 @@ func (g *Gateway) message(server string, params []byte) {
 }
 
 // wants is the level of log messages that are heard.
-func (e *ear) wants() int {
+func (e *subscriber) wants() int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.level
@@ -297,13 +298,13 @@ func (g *Gateway) ensureLevels(ctx context.Context, v *View, level int) {
 const levelTime = 5 * time.Second // for a server to take a level of log messages
 
 // setLevel asks for log messages of a level and above.
-func (r *request) setLevel(ctx context.Context) ([]byte, *Error) {
-	name, _ := text(r.p.level)
+func (r *request) setLevel(ctx context.Context) ([]byte, *rpc.Error) {
+	name, _ := rpc.Text(r.Members.Level)
 	level := slices.Index(levels, name)
 	if level < 0 {
-		return nil, &Error{Code: codeInvalidParams, Message: "there is no such level of log messages"}
+		return nil, &rpc.Error{Code: rpc.CodeInvalidParams, Message: "there is no such level of log messages"}
 	}
-	e := r.c.ear
+	e := r.c.subscriber
 	e.mu.Lock()
 	e.level = level
 	e.mu.Unlock()
@@ -312,13 +313,13 @@ func (r *request) setLevel(ctx context.Context) ([]byte, *Error) {
 }
 
 // subscribe has a session hear of changes of a resource.
-func (r *request) subscribe(ctx context.Context) ([]byte, *Error) {
-	from, err := r.resource(r.p.uri)
+func (r *request) subscribe(ctx context.Context) ([]byte, *rpc.Error) {
+	from, err := r.resource(r.Members.URI)
 	if err != nil {
 		return nil, err
 	}
-	e := r.c.ear
-	w, err := r.c.g.watch(ctx, e, r.p.uri, from)
+	e := r.c.subscriber
+	w, err := r.c.g.watch(ctx, e, r.Members.URI, from)
 	if err != nil {
 		return nil, err
 	}
@@ -328,11 +329,11 @@ func (r *request) subscribe(ctx context.Context) ([]byte, *Error) {
 	return r.reply(nil, 0), nil
 }
 
-func (r *request) unsubscribe() ([]byte, *Error) {
-	e := r.c.ear
+func (r *request) unsubscribe() ([]byte, *rpc.Error) {
+	e := r.c.subscriber
 	e.mu.Lock()
-	end := e.watches[r.p.uri]
-	delete(e.watches, r.p.uri)
+	end := e.watches[r.Members.URI]
+	delete(e.watches, r.Members.URI)
 	e.mu.Unlock()
 	if end != nil {
 		end()
@@ -340,9 +341,9 @@ func (r *request) unsubscribe() ([]byte, *Error) {
 	return r.reply(nil, 0), nil
 }
 
-// watch has an ear hear of changes of a resource. The function it returns begins
-// that; it is nil where the ear hears of them already.
-func (g *Gateway) watch(ctx context.Context, e *ear, uri string, from origin) (func(), *Error) {
+// watch has a subscriber hear of changes of a resource. The function it returns begins
+// that; it is nil where the subscriber hears of them already.
+func (g *Gateway) watch(ctx context.Context, e *subscriber, uri string, from origin) (func(), *rpc.Error) {
 	e.mu.Lock()
 	_, already := e.watches[uri]
 	full := len(e.watches) >= g.o.Limits.Subscriptions
@@ -351,17 +352,17 @@ func (g *Gateway) watch(ctx context.Context, e *ear, uri string, from origin) (f
 	case already:
 		return nil, nil
 	case full:
-		return nil, &Error{Code: codeBusy, Message: fmt.Sprintf("a client may subscribe to %d resources", g.o.Limits.Subscriptions)}
+		return nil, &rpc.Error{Code: rpc.CodeBusy, Message: fmt.Sprintf("a client may subscribe to %d resources", g.o.Limits.Subscriptions)}
 	}
 	w, err := g.o.Host.WatchResource(ctx, from.server, from.name, false)
 	if err != nil {
-		return nil, failure(err)
+		return nil, rpc.ErrorOf(err)
 	}
 	over, ended := make(chan struct{}), make(chan struct{})
 	begin := sync.OnceFunc(func() {
 		go func() {
 			defer close(ended)
-			params := append(append([]byte(`{"uri":`), quote(uri)...), '}')
+			params := append(append([]byte(`{"uri":`), rpc.Quote(uri)...), '}')
 			for {
 				select {
 				case <-w.Changed():
@@ -380,7 +381,7 @@ func (g *Gateway) watch(ctx context.Context, e *ear, uri string, from origin) (f
 	})
 	e.mu.Lock()
 	_, already = e.watches[uri]
-	late := already || e.deaf
+	late := already || e.removed
 	if !late {
 		if e.watches == nil {
 			e.watches = map[string]func(){}
@@ -399,17 +400,17 @@ const methodListen = "subscriptions/listen"
 
 // listen opens a stream of what the client asks to hear (2026-07-28,
 // subscriptions/listen). It ends with the request.
-func (r *request) listen(ctx context.Context) ([]byte, *Error) {
+func (r *request) listen(ctx context.Context) ([]byte, *rpc.Error) {
 	var want struct {
 		Tools     bool     `json:"toolsListChanged,omitempty"`
 		Resources bool     `json:"resourcesListChanged,omitempty"`
 		Prompts   bool     `json:"promptsListChanged,omitempty"`
 		URIs      []string `json:"resourceSubscriptions,omitempty"`
 	}
-	if r.p.notifications == nil || json.Unmarshal(r.p.notifications, &want) != nil {
-		return nil, &Error{Code: codeInvalidParams, Message: "params names no notifications to listen for"}
+	if r.Members.Notifications == nil || json.Unmarshal(r.Members.Notifications, &want) != nil {
+		return nil, &rpc.Error{Code: rpc.CodeInvalidParams, Message: "params names no notifications to listen for"}
 	}
-	e := &ear{view: r.c.view, out: r.out, tag: r.ID, hears: [lists]bool{want.Tools, want.Resources, want.Prompts}, level: noLogs}
+	e := &subscriber{view: r.c.view, out: r.out, tag: r.ID, changes: [lists]bool{want.Tools, want.Resources, want.Prompts}, level: noLogs}
 	var begin []func()
 	agreed := want.URIs[:0]
 	for _, uri := range want.URIs {
@@ -427,19 +428,19 @@ func (r *request) listen(ctx context.Context) ([]byte, *Error) {
 		}
 	}
 	want.URIs = agreed
-	defer r.c.g.forget(e)
+	defer r.c.g.remove(e)
 	honoured, _ := json.Marshal(want) // booleans and strings always marshal
 	if !e.send("notifications/subscriptions/acknowledged", append(append([]byte(`{"notifications":`), honoured...), '}')) {
-		return nil, &Error{Code: codeInternal, Message: "the stream is closed"}
+		return nil, &rpc.Error{Code: rpc.CodeInternal, Message: "the stream is closed"}
 	}
-	if !r.c.g.hear(e) {
-		return nil, &Error{Code: codeBusy, Message: "the gateway has too many listeners"}
+	if !r.c.g.add(e) {
+		return nil, &rpc.Error{Code: rpc.CodeBusy, Message: "the gateway has too many listeners"}
 	}
 	for _, begin := range begin {
 		begin()
 	}
 	<-ctx.Done()
 	b := append([]byte(`{"jsonrpc":"2.0","id":`), r.ID...)
-	b = append(append(b, `,"result":{"resultType":"complete","_meta":{"`+keySubscription+`":`...), r.ID...)
+	b = append(append(b, `,"result":{"resultType":"complete","_meta":{"`+rpc.KeySubscription+`":`...), r.ID...)
 	return append(b, "}}}"...), nil
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
+	"github.com/aurorabot-dev/platform/mcpkit/gateway/rpc"
 	"github.com/aurorabot-dev/platform/mcpkit/host"
 	"github.com/aurorabot-dev/platform/mcpkit/internal/jsonline"
 )
@@ -16,12 +17,12 @@ import (
 type origin struct{ server, name string }
 
 // list is one page of a list of the servers' things.
-func (r *request) list(ctx context.Context, member, key string, read func(context.Context, string) ([]host.Item, error), name func(s Server, own string) string) ([]byte, *Error) {
+func (r *request) list(ctx context.Context, member, key string, read func(context.Context, string) ([]host.Item, error), name func(s Server, own string) string) ([]byte, *rpc.Error) {
 	from := 0
-	if r.p.cursor != "" {
+	if r.Members.Cursor != "" {
 		var err error
-		if from, err = strconv.Atoi(r.p.cursor); err != nil || from < 1 {
-			return nil, &Error{Code: codeInvalidParams, Message: "there is no page " + strconv.Quote(strings.ToValidUTF8(r.p.cursor, "?"))}
+		if from, err = strconv.Atoi(r.Members.Cursor); err != nil || from < 1 {
+			return nil, &rpc.Error{Code: rpc.CodeInvalidParams, Message: "there is no page " + strconv.Quote(strings.ToValidUTF8(r.Members.Cursor, "?"))}
 		}
 	}
 	items, err := read(ctx, r.c.view.Only)
@@ -29,7 +30,7 @@ func (r *request) list(ctx context.Context, member, key string, read func(contex
 		err = nil // it offers none
 	}
 	if err != nil {
-		return nil, failure(err)
+		return nil, rpc.ErrorOf(err)
 	}
 	servers := r.c.g.servers(r.c.view)
 	b := append([]byte{'"'}, member...)
@@ -37,7 +38,7 @@ func (r *request) list(ctx context.Context, member, key string, read func(contex
 	n := 0
 	for _, item := range items {
 		s, visible := servers[item.Server]
-		own, ok := text(jsonline.Get(item.Raw, key))
+		own, ok := rpc.Text(jsonline.Get(item.Raw, key))
 		if !visible || !ok {
 			continue
 		}
@@ -53,7 +54,7 @@ func (r *request) list(ctx context.Context, member, key string, read func(contex
 		if r.c.view.Only != "" {
 			b = append(b, item.Raw...)
 		} else {
-			b = append(b, with(item.Raw, key, quote(name(s, own)))...)
+			b = append(b, rpc.With(item.Raw, key, rpc.Quote(name(s, own)))...)
 		}
 	}
 	return r.reply(append(b, ']'), cacheable), nil
@@ -72,11 +73,12 @@ func (g *Gateway) servers(v *View) map[string]Server {
 	return out
 }
 
-func exportedURI(s Server, own string) string    { return uriPrefix(s.Name, s.Alias) + own }
+func exportedURI(s Server, own string) string { return uriPrefix(s.Name, s.Alias) + own }
+
 func exportedPrompt(s Server, own string) string { return promptName(s.Name, s.Alias, own) }
 
 // resource finds where a URI leads.
-func (r *request) resource(uri string) (origin, *Error) {
+func (r *request) resource(uri string) (origin, *rpc.Error) {
 	if r.c.view.Only != "" {
 		return origin{r.c.view.Only, uri}, nil
 	}
@@ -86,11 +88,11 @@ func (r *request) resource(uri string) (origin, *Error) {
 		}
 	}
 	data, _ := json.Marshal(map[string]string{"uri": uri}) // strings always marshal
-	return origin{}, &Error{Code: codeInvalidParams, Message: "there is no such resource", Data: data}
+	return origin{}, &rpc.Error{Code: rpc.CodeInvalidParams, Message: "there is no such resource", Data: data}
 }
 
 // prompt finds the prompt that a name means.
-func (r *request) prompt(ctx context.Context, name string) (origin, *Error) {
+func (r *request) prompt(ctx context.Context, name string) (origin, *rpc.Error) {
 	if r.c.view.Only != "" {
 		return origin{r.c.view.Only, name}, nil
 	}
@@ -106,12 +108,12 @@ func (r *request) prompt(ctx context.Context, name string) (origin, *Error) {
 	if !ok {
 		items, err := r.c.g.o.Host.Prompts(ctx, "")
 		if err != nil {
-			return origin{}, failure(err)
+			return origin{}, rpc.ErrorOf(err)
 		}
 		all := r.c.g.servers(&View{})
 		known := make(map[string]origin, len(items))
 		for _, item := range items {
-			if own, ok := text(jsonline.Get(item.Raw, "name")); ok {
+			if own, ok := rpc.Text(jsonline.Get(item.Raw, "name")); ok {
 				known[exportedPrompt(all[item.Server], own)] = origin{item.Server, own}
 			}
 		}
@@ -121,19 +123,19 @@ func (r *request) prompt(ctx context.Context, name string) (origin, *Error) {
 		o, ok = find()
 	}
 	if !ok {
-		return origin{}, &Error{Code: codeInvalidParams, Message: fmt.Sprintf("unknown prompt: %.200q", name)}
+		return origin{}, &rpc.Error{Code: rpc.CodeInvalidParams, Message: fmt.Sprintf("unknown prompt: %.200q", name)}
 	}
 	return o, nil
 }
 
 // read carries resources/read.
-func (r *request) read(ctx context.Context) ([]byte, *Error) {
-	from, err := r.resource(r.p.uri)
+func (r *request) read(ctx context.Context) ([]byte, *rpc.Error) {
+	from, err := r.resource(r.Members.URI)
 	if err != nil {
 		return nil, err
 	}
 	return r.rounds(ctx, from.server, cacheable, func(far *host.Far) (json.RawMessage, error) {
-		res, err := r.c.g.o.Host.ReadResource(ctx, host.Read{Server: from.server, URI: from.name, Entrance: Entrance, Far: far, Trace: r.p.meta.trace})
+		res, err := r.c.g.o.Host.ReadResource(ctx, host.Read{Server: from.server, URI: from.name, Entrance: Entrance, Far: far, Trace: r.Members.Meta.Trace})
 		if err != nil {
 			return nil, err
 		}
@@ -142,17 +144,17 @@ func (r *request) read(ctx context.Context) ([]byte, *Error) {
 }
 
 // get carries prompts/get.
-func (r *request) get(ctx context.Context) ([]byte, *Error) {
-	from, err := r.prompt(ctx, r.p.name)
+func (r *request) get(ctx context.Context) ([]byte, *rpc.Error) {
+	from, err := r.prompt(ctx, r.Members.Name)
 	if err != nil {
 		return nil, err
 	}
 	var args map[string]string
-	if r.p.arguments != nil && json.Unmarshal(r.p.arguments, &args) != nil {
-		return nil, &Error{Code: codeInvalidParams, Message: "the arguments of a prompt are strings"}
+	if r.Members.Arguments != nil && json.Unmarshal(r.Members.Arguments, &args) != nil {
+		return nil, &rpc.Error{Code: rpc.CodeInvalidParams, Message: "the arguments of a prompt are strings"}
 	}
 	return r.rounds(ctx, from.server, 0, func(far *host.Far) (json.RawMessage, error) {
-		p, err := r.c.g.o.Host.GetPrompt(ctx, host.Expand{Server: from.server, Prompt: from.name, Arguments: args, Entrance: Entrance, Far: far, Trace: r.p.meta.trace})
+		p, err := r.c.g.o.Host.GetPrompt(ctx, host.Expand{Server: from.server, Prompt: from.name, Arguments: args, Entrance: Entrance, Far: far, Trace: r.Members.Meta.Trace})
 		if err != nil {
 			return nil, err
 		}
@@ -161,37 +163,37 @@ func (r *request) get(ctx context.Context) ([]byte, *Error) {
 }
 
 // rounds makes a request of a server as often as it asks the client for input.
-func (r *request) rounds(ctx context.Context, server string, flags int, do func(*host.Far) (json.RawMessage, error)) ([]byte, *Error) {
+func (r *request) rounds(ctx context.Context, server string, flags int, do func(*host.Far) (json.RawMessage, error)) ([]byte, *rpc.Error) {
 	far := r.far()
 	for range maxRounds {
 		raw, err := do(far)
 		if err != nil {
-			return nil, failure(err)
+			return nil, rpc.ErrorOf(err)
 		}
 		if r.modern || !needsInput(raw) {
 			return r.pass(r.rename(server, raw), flags), nil
 		}
 		inputs, fail := r.gather(ctx, jsonline.Get(raw, "inputRequests"))
 		if fail != nil {
-			return nil, failure(fail)
+			return nil, rpc.ErrorOf(fail)
 		}
 		far.InputResponses, far.RequestState = inputs, jsonline.Get(raw, "requestState")
 	}
-	return nil, failure(fault.New(fault.InputRequired, "the server asked for input more than %d times", maxRounds))
+	return nil, rpc.ErrorOf(fault.New(fault.InputRequired, "the server asked for input more than %d times", maxRounds))
 }
 
 // complete carries completion/complete.
-func (r *request) complete(ctx context.Context) ([]byte, *Error) {
+func (r *request) complete(ctx context.Context) ([]byte, *rpc.Error) {
 	var known struct {
 		Arguments map[string]string `json:"arguments"`
 	}
-	kind, _ := text(jsonline.Get(r.p.ref, "type"))
-	name, _ := text(jsonline.Get(r.p.ref, "name"))
-	uri, _ := text(jsonline.Get(r.p.ref, "uri"))
-	argument, ok1 := text(jsonline.Get(r.p.argument, "name"))
-	value, ok2 := text(jsonline.Get(r.p.argument, "value"))
-	if !ok1 || !ok2 || r.p.context != nil && json.Unmarshal(r.p.context, &known) != nil {
-		return nil, &Error{Code: codeInvalidParams, Message: "a completion names an argument with name and value"}
+	kind, _ := rpc.Text(jsonline.Get(r.Members.Ref, "type"))
+	name, _ := rpc.Text(jsonline.Get(r.Members.Ref, "name"))
+	uri, _ := rpc.Text(jsonline.Get(r.Members.Ref, "uri"))
+	argument, ok1 := rpc.Text(jsonline.Get(r.Members.Argument, "name"))
+	value, ok2 := rpc.Text(jsonline.Get(r.Members.Argument, "value"))
+	if !ok1 || !ok2 || r.Members.Context != nil && json.Unmarshal(r.Members.Context, &known) != nil {
+		return nil, &rpc.Error{Code: rpc.CodeInvalidParams, Message: "a completion names an argument with name and value"}
 	}
 	c := host.Completion{Argument: argument, Value: value, Arguments: known.Arguments}
 	switch kind {
@@ -208,14 +210,14 @@ func (r *request) complete(ctx context.Context) ([]byte, *Error) {
 		}
 		c.Server, c.Template = from.server, from.name
 	default:
-		return nil, &Error{Code: codeInvalidParams, Message: "a completion is for ref/prompt or ref/resource"}
+		return nil, &rpc.Error{Code: rpc.CodeInvalidParams, Message: "a completion is for ref/prompt or ref/resource"}
 	}
 	raw, err := r.c.g.o.Host.Complete(ctx, c)
 	if err != nil {
 		if fault.From(err).Code == fault.Protocol && fault.From(err).Data == nil { // it completes nothing
 			return r.reply([]byte(`"completion":{"values":[]}`), 0), nil
 		}
-		return nil, failure(err)
+		return nil, rpc.ErrorOf(err)
 	}
 	return r.pass(raw, 0), nil
 }

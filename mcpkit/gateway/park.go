@@ -7,6 +7,7 @@ import (
 
 	"github.com/aurorabot-dev/platform/mcpkit/catalog"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
+	"github.com/aurorabot-dev/platform/mcpkit/gateway/rpc"
 	"github.com/aurorabot-dev/platform/mcpkit/host"
 	"github.com/aurorabot-dev/platform/mcpkit/internal/jsonline"
 	"github.com/aurorabot-dev/platform/mcpkit/signal"
@@ -37,14 +38,14 @@ func (r *request) parks(server string) bool {
 	}
 	for _, s := range r.c.g.o.Servers() {
 		if s.Name == server {
-			return s.Version < stateless
+			return s.Version < rpc.Stateless
 		}
 	}
 	return false
 }
 
 // park makes a call that may ask.
-func (r *request) park(ctx context.Context, tool *catalog.Tool, c *host.Call) ([]byte, *Error) {
+func (r *request) park(ctx context.Context, tool *catalog.Tool, c *host.Call) ([]byte, *rpc.Error) {
 	g := r.c.g
 	p := &parked{view: r.c.view, asked: make(chan signal.Input), answer: make(chan host.Replies, 1), ended: make(chan ended, 1)}
 	p.ctx, p.cancel = context.WithTimeout(context.WithoutCancel(ctx), answerTime)
@@ -66,7 +67,7 @@ func (r *request) park(ctx context.Context, tool *catalog.Tool, c *host.Call) ([
 	}
 	if !g.begin(p) {
 		p.cancel()
-		return nil, &Error{Code: codeBusy, Message: "the gateway is closing"}
+		return nil, &rpc.Error{Code: rpc.CodeBusy, Message: "the gateway is closing"}
 	}
 	go func() {
 		defer g.end(p)
@@ -77,7 +78,7 @@ func (r *request) park(ctx context.Context, tool *catalog.Tool, c *host.Call) ([
 }
 
 // follow answers a request with what a call that is under way comes to next.
-func (r *request) follow(ctx context.Context, tool *catalog.Tool, c *host.Call, p *parked) ([]byte, *Error) {
+func (r *request) follow(ctx context.Context, tool *catalog.Tool, c *host.Call, p *parked) ([]byte, *rpc.Error) {
 	select {
 	case e := <-p.ended:
 		if e.err == nil {
@@ -97,26 +98,26 @@ func (r *request) follow(ctx context.Context, tool *catalog.Tool, c *host.Call, 
 			if i > 0 {
 				b = append(b, ',')
 			}
-			b = append(append(append(b, quote(q.ID)...), `:{"method":"`+methodOf(q)+`","params":`...), q.Raw...)
+			b = append(append(append(b, rpc.Quote(q.ID)...), `:{"method":"`+methodOf(q)+`","params":`...), q.Raw...)
 			b = append(b, '}')
 		}
 		b = append(append(b, `},"requestState":`...), r.c.g.seal.seal(r.c.view, r.about(), state{Parked: id})...)
 		return r.pass(append(b, '}'), 0), nil
 	case <-ctx.Done():
 		p.cancel()
-		return nil, failure(fault.New(fault.Cancelled, "the client went away"))
+		return nil, rpc.ErrorOf(fault.New(fault.Cancelled, "the client went away"))
 	}
 }
 
 // goOn takes up a parked call with the client's answers.
-func (r *request) goOn(ctx context.Context, tool *catalog.Tool, c *host.Call, id string) ([]byte, *Error) {
+func (r *request) goOn(ctx context.Context, tool *catalog.Tool, c *host.Call, id string) ([]byte, *rpc.Error) {
 	p := r.c.g.take(id)
 	if p == nil {
-		return nil, &Error{Code: codeInvalidParams, Message: "that call waits no longer: make the request without the state"}
+		return nil, &rpc.Error{Code: rpc.CodeInvalidParams, Message: "that call waits no longer: make the request without the state"}
 	}
 	replies := host.Replies{}
 	for _, q := range p.open.Questions {
-		replies[q.ID] = reply(q, jsonline.Get(r.p.inputs, q.ID))
+		replies[q.ID] = reply(q, jsonline.Get(r.Members.Inputs, q.ID))
 	}
 	p.answer <- replies
 	return r.follow(ctx, tool, c, p)
@@ -127,7 +128,7 @@ func reply(q signal.Question, answer json.RawMessage) host.Reply {
 	if answer != nil && q.Kind == host.SamplingQuestion {
 		return host.Reply{Action: host.Accept, Content: answer}
 	}
-	action, _ := text(jsonline.Get(answer, "action"))
+	action, _ := rpc.Text(jsonline.Get(answer, "action"))
 	switch {
 	case answer == nil:
 		return host.Reply{Action: host.Cancel}

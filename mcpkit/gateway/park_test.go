@@ -8,6 +8,7 @@ import (
 
 	"github.com/aurorabot-dev/platform/mcpkit/gateway"
 	"github.com/aurorabot-dev/platform/mcpkit/gateway/streamable"
+	"github.com/aurorabot-dev/platform/mcpkit/gateway/streamable/access"
 )
 
 // statelessly calls the tool echo of a server as a client that can do caps. Each
@@ -55,9 +56,9 @@ func TestOneClientsCallsThatWaitLeaveRoomForAnothers(t *testing.T) {
 	go func() { defer close(done); g.Run(ctx) }()
 	t.Cleanup(func() { stop(); <-done })
 	ada, bob := &gateway.View{Client: "ada"}, &gateway.View{Client: "bob"}
-	url := over(t, streamable.Options{Gateway: g, Tokens: func(token string) *gateway.View {
+	url := over(t, streamable.Options{Gateway: g, Rules: access.Rules{Tokens: func(token string) *gateway.View {
 		return map[string]*gateway.View{"ada": ada, "bob": bob}[token]
-	}})
+	}}})
 	call := func(who, server string) string {
 		return statelessly(t, url, server, `{"elicitation":{}}`, "Authorization", "Bearer "+who)
 	}

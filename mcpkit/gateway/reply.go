@@ -3,6 +3,7 @@ package gateway
 import (
 	"bytes"
 
+	"github.com/aurorabot-dev/platform/mcpkit/gateway/rpc"
 	"github.com/aurorabot-dev/platform/mcpkit/internal/jsonline"
 )
 
@@ -19,7 +20,7 @@ func (r *request) reply(members []byte, flags int) []byte {
 		if flags&cacheable != 0 {
 			b = append(b, `"ttlMs":0,"cacheScope":"private",`...)
 		}
-		b = append(append(append(b, `"_meta":{"`+keyServer+`":`...), r.c.g.self...), '}')
+		b = append(append(append(b, `"_meta":{"`+rpc.KeyServer+`":`...), r.c.g.self...), '}')
 		if len(members) > 0 {
 			b = append(b, ',')
 		}
@@ -33,7 +34,7 @@ var ours = []byte(`"io.modelcontextprotocol/`)
 // says of itself under the stateless protocol.
 func (r *request) pass(raw []byte, flags int) []byte {
 	if !r.modern && !bytes.Contains(raw, ours) {
-		return result(r.ID, raw)
+		return rpc.Result(r.ID, raw)
 	}
 	b := make([]byte, 0, 256+len(raw))
 	b = append(append(append(b, `{"jsonrpc":"2.0","id":`...), r.ID...), `,"result":{`...)
@@ -49,15 +50,15 @@ func (r *request) pass(raw []byte, flags int) []byte {
 			scope = true
 		case "_meta":
 			if signed = r.modern; signed {
-				value = with(value, keyServer, r.c.g.self)
-			} else if value = with(value, "", nil, keyServer); len(value) == len("{}") {
+				value = rpc.With(value, rpc.KeyServer, r.c.g.self)
+			} else if value = rpc.With(value, "", nil, rpc.KeyServer); len(value) == len("{}") {
 				return true
 			}
 		}
 		if len(b) > begun {
 			b = append(b, ',')
 		}
-		b = append(append(append(append(append(b, '"'), escape(name)...), '"'), ':'), value...)
+		b = append(append(append(append(append(b, '"'), rpc.Escape(name)...), '"'), ':'), value...)
 		return true
 	})
 	add := func(member string) {
@@ -70,7 +71,7 @@ func (r *request) pass(raw []byte, flags int) []byte {
 		add(`"resultType":"complete"`)
 	}
 	if r.modern && !signed {
-		add(`"_meta":{"` + keyServer + `":` + string(r.c.g.self) + "}")
+		add(`"_meta":{"` + rpc.KeyServer + `":` + string(r.c.g.self) + "}")
 	}
 	if r.modern && flags&cacheable != 0 && !(ttl && scope) {
 		if !ttl {
@@ -81,15 +82,4 @@ func (r *request) pass(raw []byte, flags int) []byte {
 		}
 	}
 	return append(b, "}}"...)
-}
-
-// escape is a decoded name as it stands between quotes.
-func escape(name []byte) []byte {
-	for _, c := range name {
-		if c < 0x20 || c == '"' || c == '\\' || c >= 0x7f {
-			q := quote(string(name))
-			return q[1 : len(q)-1]
-		}
-	}
-	return name
 }

@@ -9,6 +9,8 @@ import (
 	"encoding/json"
 	"strings"
 	"time"
+
+	"github.com/aurorabot-dev/platform/mcpkit/gateway/rpc"
 )
 
 // sealPrefix tells the gateway's own requestStates from those of servers.
@@ -38,13 +40,13 @@ func newSealer() sealer {
 func (k sealer) seal(v *View, about string, s state) json.RawMessage {
 	s.Until = time.Now().Add(answerTime).Unix()
 	raw, _ := json.Marshal(s) // strings and valid JSON always marshal
-	return quote(sealPrefix + base64.RawURLEncoding.EncodeToString(append(k.mac(v, about, raw), raw...)))
+	return rpc.Quote(sealPrefix + base64.RawURLEncoding.EncodeToString(append(k.mac(v, about, raw), raw...)))
 }
 
 // open reads what seal made. It reports mine for everything that has its form,
 // and an error where it is not what was made for that client and request.
-func (k sealer) open(v *View, about string, sealed []byte) (s state, mine bool, err *Error) {
-	str, ok := text(sealed)
+func (k sealer) open(v *View, about string, sealed []byte) (s state, mine bool, err *rpc.Error) {
+	str, ok := rpc.Text(sealed)
 	if !ok {
 		return s, false, nil
 	}
@@ -52,7 +54,7 @@ func (k sealer) open(v *View, about string, sealed []byte) (s state, mine bool, 
 	if !ok {
 		return s, false, nil
 	}
-	bad := &Error{Code: codeInvalidParams, Message: "the requestState is not the one that was given out for this request"}
+	bad := &rpc.Error{Code: rpc.CodeInvalidParams, Message: "the requestState is not the one that was given out for this request"}
 	raw, e := base64.RawURLEncoding.DecodeString(body)
 	if e != nil || len(raw) < sha256.Size {
 		return s, true, bad
@@ -62,7 +64,7 @@ func (k sealer) open(v *View, about string, sealed []byte) (s state, mine bool, 
 		return s, true, bad
 	}
 	if time.Now().Unix() > s.Until {
-		return s, true, &Error{Code: codeInvalidParams, Message: "the answer comes too late: make the request again"}
+		return s, true, &rpc.Error{Code: rpc.CodeInvalidParams, Message: "the answer comes too late: make the request again"}
 	}
 	return s, true, nil
 }

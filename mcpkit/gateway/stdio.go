@@ -1,14 +1,13 @@
 package gateway
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"sync"
-	"time"
 
+	"github.com/aurorabot-dev/platform/mcpkit/gateway/rpc"
 	"github.com/aurorabot-dev/platform/mcpkit/internal/jsonline"
 )
 
@@ -24,9 +23,9 @@ const maxLine = 16 << 20
 func (g *Gateway) ServeStdio(ctx context.Context, v *View, in io.Reader, out io.Writer) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	w := newPipe(out, cancel)
+	w := rpc.NewPipe(out, cancel)
 	c := g.Conn(v, w)
-	defer w.close()
+	defer w.Close()
 	defer c.Close()
 
 	lines := make(chan jsonline.Line)
@@ -60,21 +59,21 @@ func (g *Gateway) ServeStdio(ctx context.Context, v *View, in io.Reader, out io.
 			if errors.Is(err, io.EOF) {
 				c.endInput()
 				work.Wait()
-				return w.failure()
+				return w.Err()
 			}
 			return fmt.Errorf("reading from the client: %w", err)
 		case <-ctx.Done():
-			return w.failure()
+			return w.Err()
 		}
 	}
 }
 
 // line deals with one line of a pipe.
-func (c *Conn) line(ctx context.Context, l jsonline.Line, w *pipe, work *sync.WaitGroup) {
+func (c *Conn) line(ctx context.Context, l jsonline.Line, w *rpc.Pipe, work *sync.WaitGroup) {
 	if l.Skipped > 0 {
-		e := &Error{Code: codeInvalidRequest, Message: fmt.Sprintf("a message of %d bytes; the limit is %d", l.Skipped, maxLine)}
-		if l.ID != nil && l.Method != nil && jsonline.Valid(l.ID) && validID(l.ID) {
-			e.id = l.ID
+		e := &rpc.Error{Code: rpc.CodeInvalidRequest, Message: fmt.Sprintf("a message of %d bytes; the limit is %d", l.Skipped, maxLine)}
+		if l.ID != nil && l.Method != nil && jsonline.Valid(l.ID) && rpc.ValidID(l.ID) {
+			e = e.For(&rpc.Message{ID: l.ID})
 		}
 		w.Send(e.Reply())
 		return
@@ -86,7 +85,7 @@ func (c *Conn) line(ctx context.Context, l jsonline.Line, w *pipe, work *sync.Wa
 	if len(data) == 0 {
 		return
 	}
-	m, bad := Parse(data)
+	m, bad := rpc.Parse(data)
 	switch {
 	case bad != nil:
 		w.Send(bad.Reply())
@@ -108,119 +107,10 @@ func (c *Conn) line(ctx context.Context, l jsonline.Line, w *pipe, work *sync.Wa
 				w.Send(reply)
 			}
 		}
-		if m.name == "initialize" { // nothing may overtake it
+		if m.Name() == "initialize" { // nothing may overtake it
 			serve()
 			return
 		}
 		work.Go(serve)
 	}
-}
-
-// Bounds of what waits for a client that does not read its pipe.
-const (
-	maxWaiting      = 4096
-	maxWaitingBytes = 64 << 20
-)
-
-// pipe writes messages to a client in order, from one goroutine. A client that
-// lets too much wait is given up.
-type pipe struct {
-	mu     sync.Mutex
-	wake   chan struct{} // capacity 1
-	queue  [][]byte
-	size   int
-	shut   bool
-	err    error
-	give   context.CancelFunc
-	closed chan struct{}
-}
-
-func newPipe(out io.Writer, give context.CancelFunc) *pipe {
-	p := &pipe{wake: make(chan struct{}, 1), give: give, closed: make(chan struct{})}
-	go p.write(bufio.NewWriterSize(out, 64<<10))
-	return p
-}
-
-// Send implements [Stream].
-func (p *pipe) Send(msg []byte) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.shut || p.err != nil {
-		return false
-	}
-	if len(p.queue) >= maxWaiting || len(p.queue) > 0 && p.size+len(msg) > maxWaitingBytes {
-		p.err = errors.New("the client does not read what it is sent")
-		p.give()
-		return false
-	}
-	msg = OneLine(msg)
-	p.queue, p.size = append(p.queue, msg), p.size+len(msg)
-	p.poke()
-	return true
-}
-
-func (p *pipe) poke() {
-	select {
-	case p.wake <- struct{}{}:
-	default:
-	}
-}
-
-func (p *pipe) write(out *bufio.Writer) {
-	defer close(p.closed)
-	for range p.wake {
-		for {
-			p.mu.Lock()
-			queue, shut, err := p.queue, p.shut, p.err
-			p.queue, p.size = nil, 0
-			p.mu.Unlock()
-			if err != nil {
-				return
-			}
-			if len(queue) == 0 {
-				if shut {
-					return
-				}
-				break
-			}
-			for _, msg := range queue {
-				out.Write(msg)
-				out.WriteByte('\n')
-			}
-			if err := out.Flush(); err != nil {
-				p.mu.Lock()
-				p.err = fmt.Errorf("writing to the client: %w", err)
-				p.mu.Unlock()
-				p.give()
-				return
-			}
-		}
-	}
-}
-
-// close writes what waits and ends. A client that was given up is not waited for.
-func (p *pipe) close() {
-	p.mu.Lock()
-	p.shut = true
-	lost := p.err != nil
-	p.mu.Unlock()
-	p.poke()
-	if lost {
-		return
-	}
-	t := time.NewTimer(flushTime)
-	defer t.Stop()
-	select {
-	case <-p.closed:
-	case <-t.C:
-	}
-}
-
-// flushTime is how long a client may take to read what waits when its pipe closes.
-const flushTime = 2 * time.Second
-
-func (p *pipe) failure() error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.err
 }

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"github.com/aurorabot-dev/platform/mcpkit/catalog"
+	"github.com/aurorabot-dev/platform/mcpkit/gateway/rpc"
 )
 
 // View is what one client may see and do. The zero View sees everything. It is
@@ -114,19 +115,19 @@ func (v *View) offer(table *catalog.Table) *offer {
 func shown(t *catalog.Tool, name string) []byte {
 	raw := t.Raw
 	if raw == nil { // a tool that no server sent
-		raw = append([]byte(`{"description":`), quote(t.Description)...)
+		raw = append([]byte(`{"description":`), rpc.Quote(t.Description)...)
 		raw = append(append(append(raw, `,"inputSchema":`...), t.InputSchema...), '}')
 	}
-	return with(raw, "name", quote(name), "execution")
+	return rpc.With(raw, "name", rpc.Quote(name), "execution")
 }
 
 // page finds a page of the list by its cursor.
-func (o *offer) page(cursor string) ([]byte, *Error) {
+func (o *offer) page(cursor string) ([]byte, *rpc.Error) {
 	i := 0
 	if cursor != "" {
 		var err error
 		if i, err = strconv.Atoi(cursor); err != nil || i < 1 || i >= len(o.pages) {
-			return nil, &Error{Code: codeInvalidParams, Message: "there is no page " + strconv.Quote(strings.ToValidUTF8(cursor, "?"))}
+			return nil, &rpc.Error{Code: rpc.CodeInvalidParams, Message: "there is no page " + strconv.Quote(strings.ToValidUTF8(cursor, "?"))}
 		}
 	}
 	return o.pages[i], nil

@@ -23,6 +23,7 @@ package streamable
 import (
 	"cmp"
 	"context"
+	"encoding/base64"
 	"errors"
 	"io"
 	"log/slog"
@@ -36,25 +37,20 @@ import (
 	"time"
 
 	"github.com/aurorabot-dev/platform/mcpkit/gateway"
+	"github.com/aurorabot-dev/platform/mcpkit/gateway/rpc"
+	"github.com/aurorabot-dev/platform/mcpkit/gateway/streamable/access"
+	"github.com/aurorabot-dev/platform/mcpkit/gateway/streamable/answer"
 )
 
 // Path is where the platform is.
 const Path = "/mcp"
 
-// Options say how a Handler works. Gateway is required, and Open or Tokens.
+// Options say how a Handler works. Gateway is required, and Open or Tokens of the rules.
 type Options struct {
 	Gateway *gateway.Gateway
 	Logger  *slog.Logger // nil discards
-	// Open is what clients see that bring no token. nil lets none in.
-	Open *gateway.View
-	// Tokens finds the view of a token, or nil. nil takes no tokens.
-	Tokens func(token string) *gateway.View
-	// Hosts are names beside loopback's that a request's Host may have, without port.
-	Hosts []string
-	// Origins are web origins, such as https://app.example, whose pages may use the
-	// gateway beside those of its own address.
-	Origins []string
-	Limits  Limits
+	access.Rules
+	Limits Limits
 }
 
 // Limits bound what clients cost. Zero is the default.
@@ -83,7 +79,7 @@ type Handler struct {
 	mu       sync.Mutex
 	closed   bool
 	sessions map[string]*session
-	guests   map[*guest]bool // who came with a token
+	grants   map[*grant]bool // who came with a token
 }
 
 // New makes a Handler.
@@ -92,10 +88,10 @@ func New(o Options) *Handler {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	o.Limits = o.Limits.withDefaults()
-	h := &Handler{o: o, sessions: map[string]*session{}, guests: map[*guest]bool{}}
+	h := &Handler{o: o, sessions: map[string]*session{}, grants: map[*grant]bool{}}
 	h.ctx, h.stop = context.WithCancel(context.Background()) // ends in Close
 	if o.Tokens != nil {
-		h.work.Go(h.usher)
+		h.work.Go(h.watchTokens)
 	}
 	return h
 }
@@ -115,6 +111,11 @@ func (h *Handler) Close() {
 	h.work.Wait()
 }
 
+// answer begins the answer to a request.
+func (h *Handler) answer(w http.ResponseWriter, r *http.Request, cancel context.CancelFunc) *answer.Stream {
+	return answer.New(w, r, answer.Limits{Stall: h.o.Limits.Stall, Alive: h.o.Limits.Alive}, cancel)
+}
+
 // begin counts a request in, unless the handler is closed.
 func (h *Handler) begin() bool {
 	h.mu.Lock()
@@ -132,9 +133,9 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer h.work.Done()
-	view, token, refusal := h.admit(w, r)
+	view, token, refusal := h.o.Admit(w, r)
 	if refusal != nil {
-		http.Error(w, refusal.why, refusal.status)
+		http.Error(w, refusal.Why, refusal.Status)
 		return
 	}
 	who := holder{token, view}
@@ -187,15 +188,15 @@ func (h *Handler) post(w http.ResponseWriter, r *http.Request, view *gateway.Vie
 		h.batch(w, r, view, body)
 		return
 	}
-	m, bad := gateway.Parse(body)
+	m, bad := rpc.Parse(body)
 	if bad == nil && version != "" {
-		if e := gateway.Unsupported(version); e != nil {
-			bad = e.For(m)
+		if !slices.Contains(rpc.Versions, version) {
+			bad = rpc.UnsupportedVersion(version).For(m)
 		}
 	}
 	switch {
 	case bad != nil:
-		writeJSON(w, http.StatusBadRequest, bad.Reply())
+		answer.WriteJSON(w, http.StatusBadRequest, bad.Reply())
 	case version >= sessionless || m.Stateless():
 		h.stateless(w, r, view, who, m, version)
 	default:
@@ -237,41 +238,41 @@ func (h *Handler) body(w http.ResponseWriter, r *http.Request) ([]byte, int, err
 var errTooLarge = errors.New("the message is too large")
 
 // stateless answers a request that stands for itself.
-func (h *Handler) stateless(w http.ResponseWriter, r *http.Request, view *gateway.View, who holder, m *gateway.Message, version string) {
+func (h *Handler) stateless(w http.ResponseWriter, r *http.Request, view *gateway.View, who holder, m *rpc.Message, version string) {
 	if !m.IsRequest() {
 		w.WriteHeader(http.StatusAccepted)
 		return
 	}
 	if bad := checkHeaders(r.Header, m, version); bad != nil {
-		writeJSON(w, bad.Status(), bad.For(m).Reply())
+		answer.WriteJSON(w, bad.Status(), bad.For(m).Reply())
 		return
 	}
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	defer context.AfterFunc(h.ctx, cancel)()
-	defer h.welcome(who, cancel)()
-	s := newStream(w, r, h.o.Limits, cancel)
-	defer s.close()
+	defer h.during(who, cancel)()
+	s := h.answer(w, r, cancel)
+	defer s.Close()
 	c := h.o.Gateway.Conn(view, nil)
 	reply, bad := c.Serve(ctx, m, s)
 	if bad != nil {
-		s.finish(bad.Reply(), bad.Status())
+		s.Finish(bad.Reply(), bad.Status())
 		return
 	}
-	s.finish(reply, http.StatusOK)
+	s.Finish(reply, http.StatusOK)
 }
 
 // checkHeaders compares what headers repeat of a stateless request (2026-07-28,
 // basic/transports: headers).
-func checkHeaders(header http.Header, m *gateway.Message, version string) *gateway.Error {
-	mismatch := func(name, got, want string) *gateway.Error {
-		return &gateway.Error{Code: gateway.CodeHeaderMismatch, Message: "the header " + name + " is " + strconv.Quote(got) + ", the message says " + strconv.Quote(want)}
+func checkHeaders(header http.Header, m *rpc.Message, version string) *rpc.Error {
+	mismatch := func(name, got, want string) *rpc.Error {
+		return &rpc.Error{Code: rpc.CodeHeaderMismatch, Message: "the header " + name + " is " + strconv.Quote(got) + ", the message says " + strconv.Quote(want)}
 	}
 	switch {
 	case version == "":
-		return &gateway.Error{Code: gateway.CodeHeaderMismatch, Message: "the header " + headerVersion + " is missing"}
+		return &rpc.Error{Code: rpc.CodeHeaderMismatch, Message: "the header " + headerVersion + " is missing"}
 	case !m.Stateless():
-		return gateway.MissingVersion
+		return rpc.MissingVersion
 	case version != m.Version():
 		return mismatch(headerVersion, version, m.Version())
 	case header.Get(headerMethod) != m.Name():
@@ -294,35 +295,36 @@ func (h *Handler) batch(w http.ResponseWriter, r *http.Request, view *gateway.Vi
 			http.Error(w, "the session is over", status)
 			return
 		}
-		writeJSON(w, http.StatusBadRequest, (&gateway.Error{Code: -32600, Message: "batches are not taken in this version of the protocol"}).Reply())
+		answer.WriteJSON(w, http.StatusBadRequest, (&rpc.Error{Code: -32600, Message: "batches are not taken in this version of the protocol"}).Reply())
 		return
 	}
 	defer s.begin()()
-	out := newStream(w, r, h.o.Limits, nil)
-	defer out.close()
+	out := h.answer(w, r, nil)
+	defer out.Close()
 	reply, bad := s.conn.ServeBatch(s.ctx, body, out)
 	switch {
 	case bad != nil:
-		out.finish(bad.Reply(), http.StatusBadRequest)
+		out.Finish(bad.Reply(), http.StatusBadRequest)
 	case reply == nil:
 		w.WriteHeader(http.StatusAccepted)
 	default:
-		out.finish(reply, http.StatusOK)
+		out.Finish(reply, http.StatusOK)
 	}
 }
 
-func writeJSON(w http.ResponseWriter, status int, body []byte) {
-	w.Header()["Content-Type"] = jsonType
-	w.Header()["Content-Length"] = []string{strconv.Itoa(len(body))}
-	w.WriteHeader(status)
-	w.Write(body)
-}
-
-var jsonType = []string{"application/json"}
-
-// accepts reports whether a client takes events as an answer.
-func accepts(r *http.Request, mediaType string) bool {
-	return slices.ContainsFunc(r.Header["Accept"], func(v string) bool {
-		return strings.Contains(v, mediaType) || strings.Contains(v, "*/*")
-	})
+// decodeHeader is a header's value, which is wrapped where it is not plain ASCII
+// (2026-07-28, basic/transports: =?base64?…?=).
+func decodeHeader(v string) string {
+	inner, ok := strings.CutPrefix(v, "=?base64?")
+	if !ok {
+		return v
+	}
+	if inner, ok = strings.CutSuffix(inner, "?="); !ok {
+		return v
+	}
+	b, err := base64.StdEncoding.DecodeString(inner)
+	if err != nil {
+		return v
+	}
+	return string(b)
 }

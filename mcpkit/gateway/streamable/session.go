@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/aurorabot-dev/platform/mcpkit/gateway"
+	"github.com/aurorabot-dev/platform/mcpkit/gateway/rpc"
+	"github.com/aurorabot-dev/platform/mcpkit/gateway/streamable/answer"
 )
 
 // session is a conversation of the older revisions.
@@ -32,7 +34,7 @@ func (h *Handler) open(view *gateway.View, who holder) *session {
 	s := &session{h: h, id: rand.Text(), view: view, since: time.Now()}
 	s.ctx, s.cancel = context.WithCancel(h.ctx)
 	s.conn = h.o.Gateway.Conn(view, &s.outlet)
-	s.leave = h.welcome(who, s.dismiss)
+	s.leave = h.during(who, s.dismiss)
 	s.idle = time.AfterFunc(h.o.Limits.Idle, s.expire)
 	return s
 }
@@ -152,7 +154,7 @@ func (s *session) end() {
 }
 
 // session answers a message of a session, or opens one.
-func (h *Handler) session(w http.ResponseWriter, r *http.Request, view *gateway.View, who holder, m *gateway.Message) {
+func (h *Handler) session(w http.ResponseWriter, r *http.Request, view *gateway.View, who holder, m *rpc.Message) {
 	if m.IsRequest() && m.Name() == "initialize" && r.Header.Get(headerSession) == "" {
 		h.initialize(w, r, view, who, m)
 		return
@@ -163,7 +165,7 @@ func (h *Handler) session(w http.ResponseWriter, r *http.Request, view *gateway.
 		if status == http.StatusBadRequest {
 			message = "a message needs a session, or the header " + headerVersion + " with " + sessionless
 		}
-		writeJSON(w, status, (&gateway.Error{Code: -32600, Message: message}).For(m).Reply())
+		answer.WriteJSON(w, status, (&rpc.Error{Code: -32600, Message: message}).For(m).Reply())
 		return
 	}
 	defer s.begin()()
@@ -174,29 +176,29 @@ func (h *Handler) session(w http.ResponseWriter, r *http.Request, view *gateway.
 	}
 	// The client may lose the connection and the call goes on (2025-11-25,
 	// basic/transports: "disconnection should not be interpreted as cancelling").
-	out := newStream(w, r, h.o.Limits, nil)
-	defer out.close()
+	out := h.answer(w, r, nil)
+	defer out.Close()
 	reply, bad := s.conn.Serve(s.ctx, m, out)
 	if bad != nil {
 		reply = bad.Reply()
 	}
-	out.finish(reply, http.StatusOK)
+	out.Finish(reply, http.StatusOK)
 }
 
 // initialize opens a session.
-func (h *Handler) initialize(w http.ResponseWriter, r *http.Request, view *gateway.View, who holder, m *gateway.Message) {
+func (h *Handler) initialize(w http.ResponseWriter, r *http.Request, view *gateway.View, who holder, m *rpc.Message) {
 	s := h.open(view, who)
 	reply, bad := s.conn.Serve(s.ctx, m, nil)
 	if bad == nil && !h.keep(s) {
-		bad = (&gateway.Error{Code: -32000, Message: "there are too many sessions; try again later"}).For(m)
+		bad = (&rpc.Error{Code: -32000, Message: "there are too many sessions; try again later"}).For(m)
 	}
 	if bad != nil {
 		s.end()
-		writeJSON(w, http.StatusOK, bad.Reply())
+		answer.WriteJSON(w, http.StatusOK, bad.Reply())
 		return
 	}
 	w.Header().Set(headerSession, s.id)
-	writeJSON(w, http.StatusOK, reply)
+	answer.WriteJSON(w, http.StatusOK, reply)
 }
 
 // get opens the stream of what a session hears unasked. A later one replaces it.
@@ -211,7 +213,7 @@ func (h *Handler) get(w http.ResponseWriter, r *http.Request, view *gateway.View
 	case s == nil:
 		http.Error(w, "there is no such session", status)
 		return
-	case !accepts(r, "text/event-stream"):
+	case !answer.Accepts(r, "text/event-stream"):
 		http.Error(w, "a stream is text/event-stream", http.StatusNotAcceptable)
 		return
 	}
@@ -219,14 +221,14 @@ func (h *Handler) get(w http.ResponseWriter, r *http.Request, view *gateway.View
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	defer context.AfterFunc(s.ctx, cancel)()
-	out := newStream(w, r, h.o.Limits, cancel)
-	defer out.close()
-	out.open()
+	out := h.answer(w, r, cancel)
+	defer out.Close()
+	out.Open()
 	s.outlet.set(out)
 	defer s.outlet.unset(out)
 	select {
 	case <-ctx.Done():
-	case <-out.gone:
+	case <-out.Gone():
 	}
 }
 
@@ -245,10 +247,10 @@ func (h *Handler) delete(w http.ResponseWriter, r *http.Request, view *gateway.V
 // What comes while there is none is lost.
 type outlet struct {
 	mu  sync.Mutex
-	now *stream
+	now *answer.Stream
 }
 
-// Send implements gateway.Stream.
+// Send implements rpc.Stream.
 func (o *outlet) Send(msg []byte) bool {
 	o.mu.Lock()
 	s := o.now
@@ -256,17 +258,17 @@ func (o *outlet) Send(msg []byte) bool {
 	return s != nil && s.Send(msg)
 }
 
-func (o *outlet) set(s *stream) {
+func (o *outlet) set(s *answer.Stream) {
 	o.mu.Lock()
 	old := o.now
 	o.now = s
 	o.mu.Unlock()
 	if old != nil {
-		old.drop()
+		old.Drop()
 	}
 }
 
-func (o *outlet) unset(s *stream) {
+func (o *outlet) unset(s *answer.Stream) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.now == s {

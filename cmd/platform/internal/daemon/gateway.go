@@ -11,6 +11,7 @@ import (
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
 	"github.com/aurorabot-dev/platform/mcpkit/gateway"
 	"github.com/aurorabot-dev/platform/mcpkit/gateway/streamable"
+	"github.com/aurorabot-dev/platform/mcpkit/gateway/streamable/access"
 	"github.com/aurorabot-dev/platform/mcpkit/signal"
 )
 
@@ -54,11 +55,11 @@ func (p *Platform) openGateway(ctx context.Context, down *teardown) error {
 	if o.Listen == "" {
 		return nil
 	}
-	h := streamable.Options{Gateway: p.gateway, Logger: p.log, Hosts: o.Hosts, Origins: o.Origins}
+	h := streamable.Options{Gateway: p.gateway, Logger: p.log, Rules: access.Rules{Hosts: o.Hosts, Origins: o.Origins}}
 	if o.Tokens == "" {
 		h.Open = &p.everything
 	} else {
-		tokens, err := streamable.OpenTokens(o.Tokens, p.log)
+		tokens, err := access.OpenTokens(o.Tokens, p.log)
 		if err != nil {
 			return err
 		}

@@ -12,13 +12,13 @@ import (
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/cli"
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/console"
 	"github.com/aurorabot-dev/platform/mcpkit/durable"
-	"github.com/aurorabot-dev/platform/mcpkit/gateway/streamable"
+	"github.com/aurorabot-dev/platform/mcpkit/gateway/streamable/access"
 	"github.com/aurorabot-dev/platform/mcpkit/smallfile"
 )
 
 // tokenOptions are the flags of the verb.
 type tokenOptions struct {
-	streamable.Token
+	access.Token
 	file string
 }
 
@@ -61,14 +61,14 @@ func runToken(c *cli.Env, o tokenOptions, a []string) error {
 	return addToken(c, o.file, o.Token)
 }
 
-func addToken(c *cli.Env, file string, t streamable.Token) error {
+func addToken(c *cli.Env, file string, t access.Token) error {
 	var token string
-	token, t.SHA256 = streamable.NewToken()
-	entry, err := yaml.Marshal([]streamable.Token{t})
+	token, t.SHA256 = access.NewToken()
+	entry, err := yaml.Marshal([]access.Token{t})
 	if err != nil {
 		return err
 	}
-	old, err := smallfile.Read(file, streamable.MaxTokens, 0)
+	old, err := smallfile.Read(file, access.MaxTokens, 0)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("reading the gateway's tokens: %w", err)
 	}
@@ -76,7 +76,7 @@ func addToken(c *cli.Env, file string, t streamable.Token) error {
 		old = append(old, '\n')
 	}
 	next := append(old, entry...)
-	if _, err := streamable.ParseTokens(file, next); err != nil {
+	if _, err := access.ParseTokens(file, next); err != nil {
 		return fmt.Errorf("the token cannot be added: %w", err)
 	}
 	if err := durable.WriteFile(file, next); err != nil {

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/aurorabot-dev/platform/mcpkit/gateway"
+	"github.com/aurorabot-dev/platform/mcpkit/gateway/streamable/access"
 )
 
 // holder is who came with a token, and what it showed then. Without one there is
@@ -13,32 +14,32 @@ type holder struct {
 	view  *gateway.View
 }
 
-// guest is something that goes on for a holder: a session, or a request.
-type guest struct {
+// grant is something that goes on for a holder: a session, or a request.
+type grant struct {
 	holder
 	end func()
 }
 
-// welcome has end called when the token is not good for the same view any more.
+// during has end called when the token is not good for the same view any more.
 // The function it returns says that this is not needed any more.
-func (h *Handler) welcome(who holder, end func()) (leave func()) {
+func (h *Handler) during(who holder, end func()) (leave func()) {
 	if who.token == "" {
 		return func() {}
 	}
-	g := &guest{who, end}
+	g := &grant{who, end}
 	h.mu.Lock()
-	h.guests[g] = true
+	h.grants[g] = true
 	h.mu.Unlock()
 	return func() {
 		h.mu.Lock()
-		delete(h.guests, g)
+		delete(h.grants, g)
 		h.mu.Unlock()
 	}
 }
 
-// usher looks at the tokens of guests until the handler is closed.
-func (h *Handler) usher() {
-	tick := time.NewTicker(lookAgain)
+// watchTokens looks at the tokens of grants until the handler is closed.
+func (h *Handler) watchTokens() {
+	tick := time.NewTicker(access.LookAgain)
 	defer tick.Stop()
 	for {
 		select {
@@ -47,8 +48,8 @@ func (h *Handler) usher() {
 			return
 		}
 		h.mu.Lock()
-		all := make([]*guest, 0, len(h.guests))
-		for g := range h.guests {
+		all := make([]*grant, 0, len(h.grants))
+		for g := range h.grants {
 			all = append(all, g)
 		}
 		h.mu.Unlock()

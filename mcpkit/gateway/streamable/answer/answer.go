@@ -1,12 +1,24 @@
-package streamable
+// Package answer writes the answer to one HTTP request of an MCP client: one JSON
+// body where nothing is to be said before the answer, else a stream of events
+// (2025-11-25, basic/transports: sending messages).
+//
+//	s := answer.New(w, r, answer.Limits{Stall: 30 * time.Second, Alive: 15 * time.Second}, cancel)
+//	defer s.Close()
+//	s.Finish(reply, http.StatusOK)
+//
+// Which answer a request gets is decided elsewhere. Streams are not resumed.
+package answer
 
 import (
 	"context"
 	"net/http"
+	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
-	"github.com/aurorabot-dev/platform/mcpkit/gateway"
+	"github.com/aurorabot-dev/platform/mcpkit/gateway/rpc"
 )
 
 // Bounds of what waits on one stream for a client that reads slowly. Past them
@@ -16,10 +28,16 @@ const (
 	maxWaitingBytes = 16 << 20
 )
 
-// stream is the answer to one HTTP request: JSON, or events as soon as something
+// Limits bound how long a client is waited for.
+type Limits struct {
+	Stall time.Duration // for an event to be taken
+	Alive time.Duration // of silence before a sign of life
+}
+
+// Stream is the answer to one HTTP request: JSON, or events as soon as something
 // is to be said before the end. Events are written by a goroutine of its own, so
 // that nobody waits for a slow client.
-type stream struct {
+type Stream struct {
 	w      http.ResponseWriter
 	events bool // the client takes them
 	limits Limits
@@ -36,12 +54,14 @@ type stream struct {
 	written chan struct{} // closed when the writer has ended
 }
 
-func newStream(w http.ResponseWriter, r *http.Request, l Limits, cancel context.CancelFunc) *stream {
-	return &stream{w: w, events: accepts(r, "text/event-stream"), limits: l, cancel: cancel, gone: make(chan struct{})}
+// New begins the answer to r. cancel, if set, is called when the client takes no
+// more.
+func New(w http.ResponseWriter, r *http.Request, l Limits, cancel context.CancelFunc) *Stream {
+	return &Stream{w: w, events: Accepts(r, "text/event-stream"), limits: l, cancel: cancel, gone: make(chan struct{})}
 }
 
-// Send implements gateway.Stream.
-func (s *stream) Send(msg []byte) bool {
+// Send implements rpc.Stream.
+func (s *Stream) Send(msg []byte) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.events || s.shut || s.lost {
@@ -57,7 +77,7 @@ func (s *stream) Send(msg []byte) bool {
 }
 
 // start has the writer run, or look again.
-func (s *stream) start() {
+func (s *Stream) start() {
 	if !s.begun {
 		s.begun = true
 		s.wake, s.written = make(chan struct{}, 1), make(chan struct{})
@@ -70,7 +90,7 @@ func (s *stream) start() {
 }
 
 // lose gives the client up.
-func (s *stream) lose() {
+func (s *Stream) lose() {
 	if s.lost {
 		return
 	}
@@ -84,23 +104,26 @@ func (s *stream) lose() {
 	}
 }
 
-// open begins the events before there is one.
-func (s *stream) open() {
+// Gone is closed when the client takes no more.
+func (s *Stream) Gone() <-chan struct{} { return s.gone }
+
+// Open begins the events before there is one.
+func (s *Stream) Open() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.start()
 }
 
-// drop ends the stream for one that replaces it.
-func (s *stream) drop() {
+// Drop ends the stream for one that replaces it.
+func (s *Stream) Drop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.lose()
 }
 
-// finish sends the answer, as the last event where there were others. Without one
+// Finish sends the answer, as the last event where there were others. Without one
 // it only ends the stream.
-func (s *stream) finish(reply []byte, status int) {
+func (s *Stream) Finish(reply []byte, status int) {
 	s.mu.Lock()
 	begun := s.begun
 	if begun && reply != nil && !s.lost {
@@ -114,12 +137,12 @@ func (s *stream) finish(reply []byte, status int) {
 		s.w.WriteHeader(http.StatusAccepted)
 	default:
 		http.NewResponseController(s.w).SetWriteDeadline(time.Now().Add(s.limits.Stall))
-		writeJSON(s.w, status, reply)
+		WriteJSON(s.w, status, reply)
 	}
 }
 
-// close waits until what was sent is written. It comes last.
-func (s *stream) close() {
+// Close waits until what was sent is written. It comes last.
+func (s *Stream) Close() {
 	s.mu.Lock()
 	s.shut = true
 	if !s.begun {
@@ -132,7 +155,7 @@ func (s *stream) close() {
 }
 
 // write writes events until the stream is shut or the client takes no more.
-func (s *stream) write() {
+func (s *Stream) write() {
 	defer close(s.written)
 	control := http.NewResponseController(s.w)
 	header := s.w.Header()
@@ -153,7 +176,7 @@ func (s *stream) write() {
 		}
 		buf = buf[:0]
 		for _, msg := range queue {
-			buf = append(append(append(buf, "event: message\ndata: "...), gateway.OneLine(msg)...), "\n\n"...)
+			buf = append(append(append(buf, "event: message\ndata: "...), rpc.OneLine(msg)...), "\n\n"...)
 		}
 		if silent && len(queue) == 0 {
 			buf = append(buf, ": \n\n"...)
@@ -165,7 +188,7 @@ func (s *stream) write() {
 				err = control.Flush()
 			}
 			if err != nil {
-				s.drop()
+				s.Drop()
 				return
 			}
 		}
@@ -189,3 +212,20 @@ func (s *stream) write() {
 }
 
 var eventType = []string{"text/event-stream"}
+
+// WriteJSON writes a whole answer.
+func WriteJSON(w http.ResponseWriter, status int, body []byte) {
+	w.Header()["Content-Type"] = jsonType
+	w.Header()["Content-Length"] = []string{strconv.Itoa(len(body))}
+	w.WriteHeader(status)
+	w.Write(body)
+}
+
+var jsonType = []string{"application/json"}
+
+// Accepts reports whether a client takes events as an answer.
+func Accepts(r *http.Request, mediaType string) bool {
+	return slices.ContainsFunc(r.Header["Accept"], func(v string) bool {
+		return strings.Contains(v, mediaType) || strings.Contains(v, "*/*")
+	})
+}

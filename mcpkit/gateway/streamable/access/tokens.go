@@ -1,4 +1,4 @@
-package streamable
+package access
 
 import (
 	"bytes"
@@ -60,8 +60,8 @@ type Tokens struct {
 	known  map[string]Token // as the views were made of them
 }
 
-// lookAgain is how long the file is taken to be as it was.
-const lookAgain = time.Second
+// LookAgain is how long the file is taken to be as it was.
+const LookAgain = time.Second
 
 // OpenTokens reads a file of tokens.
 func OpenTokens(path string, log *slog.Logger) (*Tokens, error) {
@@ -77,7 +77,7 @@ func OpenTokens(path string, log *slog.Logger) (*Tokens, error) {
 func (t *Tokens) View(token string) *gateway.View {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if time.Since(t.looked) > lookAgain {
+	if time.Since(t.looked) > LookAgain {
 		if err := t.read(); err != nil {
 			t.log.Error("the gateway's tokens stay as they were", "error", err)
 		}
