@@ -16,7 +16,6 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
-	"slices"
 	"sync"
 	"time"
 
@@ -261,11 +260,7 @@ func (h *Host) Export(profile, server string) (*openai.Export, error) {
 	if profile == "" {
 		profile = h.o.Profile
 	}
-	tools := h.Table().Tools()
-	if server != "" {
-		tools = slices.DeleteFunc(slices.Clone(tools), func(t *catalog.Tool) bool { return t.Source.Server != server })
-	}
-	return openai.New(tools, openai.Options{Profile: profile, Prefix: h.o.Prefix, Cache: &h.exports})
+	return h.exports.Export(h.Table(), server, openai.Options{Profile: profile, Prefix: h.o.Prefix})
 }
 
 // Call carries one call through the gate. Its errors are *fault.Errors. A call

@@ -159,6 +159,47 @@ func TestACacheConvertsOnlyWhatChanged(t *testing.T) {
 	}
 }
 
+func TestAnExportOfTheSameTableIsMadeOnce(t *testing.T) {
+	var cache Cache
+	a, b := newTool("a", "t", "d", `{"type":"object"}`), newTool("b", "t", "d", `{"type":"object"}`)
+	table := catalog.NewTable(DefaultPrefix, []*catalog.Tool{a, b})
+	get := func(table *catalog.Table, server string, opts Options) *Export {
+		t.Helper()
+		x, err := cache.Export(table, server, opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return x
+	}
+	all := get(table, "", Options{})
+	if get(table, "", Options{}) != all {
+		t.Error("the catalogue was encoded anew")
+	}
+	if want := export(t, "openai", a, b); !bytes.Equal(all.JSON(), want.JSON()) || all.Fingerprint() != want.Fingerprint() {
+		t.Errorf("it is %s", all.JSON())
+	}
+	if one := get(table, "b", Options{}); len(one.Tools) != 1 || one.Name(b.ID()) == "" {
+		t.Errorf("the export of one server has %d tools", len(one.Tools))
+	}
+	for name, opts := range map[string]Options{"profile": {Profile: "openai-responses"}, "prefix": {Prefix: "p"}, "reserved names": {Reserved: []string{"mcp__a__t"}}} {
+		if bytes.Equal(get(table, "", opts).JSON(), all.JSON()) {
+			t.Errorf("another %s gives the same export", name)
+		}
+	}
+	if _, err := cache.Export(table, "", Options{Profile: "no such"}); err == nil {
+		t.Error("an unknown profile is no error")
+	}
+	if next := get(catalog.NewTable(DefaultPrefix, []*catalog.Tool{a}), "", Options{}); len(next.Tools) != 1 {
+		t.Errorf("a new table gives %d tools", len(next.Tools))
+	}
+	for i := range 2 * cacheExports {
+		get(table, "", Options{Prefix: fmt.Sprint("p", i)})
+	}
+	if n := len(cache.exports); n > cacheExports {
+		t.Errorf("it holds %d exports", n)
+	}
+}
+
 func TestTheCacheIsBounded(t *testing.T) {
 	var cache Cache
 	for i := range 3 * cacheSize {
