@@ -87,7 +87,6 @@ var longer = map[string]string{
 	"mcpkit/externalizer":           "being split",
 	"mcpkit/fakeserver":             "being split",
 	"mcpkit/gateway":                "being split",
-	"mcpkit/gateway/streamable":     "being split",
 	"mcpkit/host":                   "being split",
 	"mcpkit/jsoncheck":              "being split",
 	"mcpkit/manifest":               "being split",
