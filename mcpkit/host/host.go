@@ -24,6 +24,7 @@ import (
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
 	"github.com/aurorabot-dev/platform/mcpkit/openai"
 	"github.com/aurorabot-dev/platform/mcpkit/policy/review"
+	"github.com/aurorabot-dev/platform/mcpkit/policy/review/injection"
 	"github.com/aurorabot-dev/platform/mcpkit/signal"
 )
 
@@ -146,7 +147,7 @@ type Result struct {
 	Duration time.Duration   // without Waited
 	Waited   time.Duration   // for a person's answer
 	Artifact any             // where the whole result is kept, if it exceeded MaxResult
-	// Flags are what is odd about the result: the codes of [review.Flags] for its
+	// Flags are what is odd about the result: the codes of [injection.Flags] for its
 	// text, hidden_characters among them, and secret_KIND for each kind of secret
 	// that was removed.
 	Flags    []string
@@ -303,7 +304,7 @@ func (h *Host) Call(ctx context.Context, c Call) (*Result, error) {
 		err = h.schemas.checkResult(tool, seen)
 	}
 	if err != nil {
-		line.flags = review.Flags(fault.From(err).Message)
+		line.flags = injection.Flags(fault.From(err).Message)
 		err = h.quote(err)
 		run.fail(line, err)
 		return nil, line.failed(err)

@@ -11,7 +11,7 @@ import (
 	"github.com/aurorabot-dev/platform/mcpkit/client"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
 	"github.com/aurorabot-dev/platform/mcpkit/jsoncheck"
-	"github.com/aurorabot-dev/platform/mcpkit/policy/review"
+	"github.com/aurorabot-dev/platform/mcpkit/policy/review/injection"
 	"github.com/aurorabot-dev/platform/mcpkit/redact"
 	"github.com/aurorabot-dev/platform/mcpkit/signal"
 )
@@ -202,7 +202,7 @@ func (p *Prompt) visible(text string) string {
 
 // flag keeps what is dangerous in a text.
 func (p *Prompt) flag(text string) {
-	for _, f := range review.Flags(text) {
+	for _, f := range injection.Flags(text) {
 		if !slices.Contains(p.Flags, f) {
 			p.Flags = append(p.Flags, f)
 		}

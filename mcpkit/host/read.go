@@ -9,7 +9,7 @@ import (
 	"unsafe"
 
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
-	"github.com/aurorabot-dev/platform/mcpkit/policy/review"
+	"github.com/aurorabot-dev/platform/mcpkit/policy/review/injection"
 )
 
 // answer is what the gate reads of a result: raw JSON that shares its storage.
@@ -61,9 +61,9 @@ func (a answer) preview(limit int) (text string, flags []string) {
 	if !utf8.ValidString(text) {
 		text = strings.ToValidUTF8(text, "\uFFFD")
 	}
-	text, flags = review.Read(text)
+	text, flags = injection.Read(text)
 	for _, more := range [...]string{strings.ToValidUTF8(string(beside), "\uFFFD"), a.unread(text)} {
-		for _, f := range review.Flags(more) {
+		for _, f := range injection.Flags(more) {
 			if !slices.Contains(flags, f) {
 				flags = append(flags, f)
 			}

@@ -11,7 +11,7 @@ import (
 
 	"github.com/aurorabot-dev/platform/mcpkit/client"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
-	"github.com/aurorabot-dev/platform/mcpkit/policy/review"
+	"github.com/aurorabot-dev/platform/mcpkit/policy/review/injection"
 	"github.com/aurorabot-dev/platform/mcpkit/signal"
 )
 
@@ -81,7 +81,7 @@ func (h *Host) ReadResource(ctx context.Context, r Read) (*Resource, error) {
 		seen.Artifact, _ = json.Marshal(res.Artifact)
 	}
 	text, mime := contents(res.Raw)
-	res.Flags = append(review.Flags(text), res.Flags...)
+	res.Flags = append(injection.Flags(text), res.Flags...)
 	seen.MIME, seen.Size, seen.SHA256, seen.Flags = mime, res.Size, res.SHA256, res.Flags
 	record(signal.ResourceObserved, "was read")
 	return res, nil

@@ -8,6 +8,8 @@
 //	state := pins.State(tool.ID(), review.Hash(tool))
 //	err = pins.Approve(ctx, review.Approval{Server: "com.example.crm", Actor: "anna"})
 //
+// What a text says to a model is judged by package injection.
+//
 // A scan is deterministic and offline: the same catalogue gives the same
 // findings. It finds what is written plainly or badly disguised; it does not
 // understand language, and a tool without findings is not thereby harmless.

@@ -11,25 +11,22 @@ import (
 	"strings"
 	"sync"
 	"unicode"
-	"unicode/utf8"
 
 	"golang.org/x/text/unicode/norm"
 
 	"github.com/aurorabot-dev/platform/mcpkit/catalog"
+	"github.com/aurorabot-dev/platform/mcpkit/policy/review/injection"
 	"github.com/aurorabot-dev/platform/mcpkit/redact"
 )
 
 // Severity says how sure a finding is to be an attack.
-type Severity string
+type Severity = injection.Severity
 
+// The severities, from harmless to harmful.
 const (
-	// Note is worth a look and common among honest servers.
-	Note Severity = "note"
-	// Warning is unusual among honest servers.
-	Warning Severity = "warning"
-	// Danger has no honest purpose that the scan knows: the tool is not taken
-	// without a person.
-	Danger Severity = "danger"
+	Note    = injection.Note
+	Warning = injection.Warning
+	Danger  = injection.Danger
 )
 
 // Finding is one place that looks like poison.
@@ -143,23 +140,16 @@ func (s *scanner) value(c *collector, at func() string, value string) {
 	if m := padding().FindStringIndex(value); m != nil && strings.TrimSpace(value[m[1]:]) != "" {
 		c.add(at(), "padding", Warning, "text stands behind a wide gap", value[m[1]:])
 	}
-	if len(value) < 4 {
-		return
-	}
-	flat := plain(value)
-	seen, _ := spots().spotted(flat, true)
-	for i := range textRules {
-		r := &textRules[i]
-		if m := r.find(flat, seen); m != nil {
-			c.add(at(), r.code, r.severity, r.message, around(flat, m))
-		}
+	flat := injection.Plain(value)
+	for _, hit := range injection.Find(value) {
+		c.add(at(), hit.Code, hit.Severity, hit.Message, hit.Excerpt)
 	}
 	if longRun(flat) {
 		c.add(at(), "encoded", Warning, "it holds a long run that nobody can read", flat)
 	}
 	for _, other := range s.mcp {
 		if i := strings.Index(flat, other); i >= 0 && other != strings.ToLower(c.id.Server) && !strings.HasPrefix(strings.ToLower(c.id.Server), other) {
-			c.add(at(), "names_server", Warning, "it speaks of the server "+other, around(flat, []int{i, i + len(other)}))
+			c.add(at(), "names_server", Warning, "it speaks of the server "+other, injection.Around(flat, []int{i, i + len(other)}))
 		}
 	}
 	if strings.Contains(flat, "mcp__") {
@@ -305,109 +295,12 @@ func walk(raw []byte, visit func(at func() string, value string) bool) error {
 	return nil
 }
 
-// plain brings a text into the form that the rules know: composed, in lower
-// case, look-alikes as the letters they look like, one blank between words.
-func plain(s string) string {
-	if flat, ok := plainASCII(s); ok {
-		return flat
-	}
-	s = strings.ToLower(norm.NFKC.String(s))
-	var b strings.Builder
-	b.Grow(len(s))
-	blank := false
-	for _, r := range s {
-		if r == '\n' {
-			// Line ends stay for the rules that look at a line's beginning.
-			if b.Len() > 0 && !strings.HasSuffix(b.String(), "\n") {
-				b.WriteByte('\n')
-			}
-			blank = false
-			continue
-		}
-		if unicode.IsSpace(r) {
-			blank = true
-			continue
-		}
-		if blank && b.Len() > 0 {
-			b.WriteByte(' ')
-		}
-		blank = false
-		if r >= utf8.RuneSelf {
-			if like, ok := lookalikes[r]; ok {
-				r = like
-			}
-		}
-		b.WriteRune(r)
-	}
-	return b.String()
-}
-
-// plainASCII is plain for text without anything to compose or to look alike.
-func plainASCII(s string) (string, bool) {
-	flat, n := make([]byte, len(s)), 0
-	blank := false
-	for i := range len(s) {
-		c := folded[s[i]]
-		if c > blankByte {
-			if blank && n > 0 {
-				flat[n] = ' '
-				n++
-			}
-			blank = false
-			flat[n] = c
-			n++
-			continue
-		}
-		switch c {
-		case otherByte:
-			return "", false
-		case blankByte:
-			blank = true
-		case lineByte:
-			if n > 0 && flat[n-1] != '\n' {
-				flat[n] = '\n'
-				n++
-			}
-			blank = false
-		}
-	}
-	return string(flat[:n]), true
-}
-
-// What folded has for bytes that do not stand for themselves.
-const (
-	otherByte = iota // beyond ASCII, and controls, which are rare
-	lineByte
-	blankByte
-)
-
-// folded is each ASCII byte in plain form.
-var folded = func() (t [256]byte) {
-	for c := byte('!'); c < utf8.RuneSelf; c++ {
-		t[c] = c
-		if c >= 'A' && c <= 'Z' {
-			t[c] = c + 'a' - 'A'
-		}
-	}
-	for _, c := range " \t\v\f\r" {
-		t[c] = blankByte
-	}
-	t['\n'] = lineByte
-	return t
-}()
-
-// around is the match with some of its neighbourhood.
-func around(s string, m []int) string {
-	from, to := max(0, m[0]-20), min(len(s), m[1]+40)
-	return strings.ToValidUTF8(s[from:to], "")
-}
-
 // skeleton is what a name looks like: names with one skeleton are taken for one
 // another.
 func skeleton(name string) string {
 	name, _ = redact.Strip(name)
 	return strings.Map(func(r rune) rune {
-		if like, ok := lookalikes[r]; ok {
+		if like, ok := injection.Lookalike(r); ok {
 			r = like
 		}
 		switch r {
@@ -432,25 +325,8 @@ func mixed(name string) bool {
 	latin, like := false, false
 	for _, r := range strings.ToLower(norm.NFKC.String(name)) {
 		latin = latin || r >= 'a' && r <= 'z'
-		_, ok := lookalikes[r]
+		_, ok := injection.Lookalike(r)
 		like = like || ok
 	}
 	return latin && like
-}
-
-// lookalikes are lower-case letters of other scripts that are drawn as Latin ones.
-var lookalikes = pairs(
-	"аaвbсcԁdеeғfԍgһhіiјjкkӏlмmнhоoрpԛqгrѕsтtуyѵvԝwхxүy" + // Cyrillic
-		"αaβbεeηnιiκkνvοoρpτtυuχxγy" + // Greek
-		"օoսuոnհhցgյjքqզqՏs" + // Armenian
-		"ɑaɡgıiɩiʀrʏyꜱsᴏoᴠvᴡwᴢzɪi", // Latin beyond the keyboard
-)
-
-func pairs(s string) map[rune]rune {
-	out := map[rune]rune{}
-	runes := []rune(s)
-	for i := 0; i+1 < len(runes); i += 2 {
-		out[unicode.ToLower(runes[i])] = runes[i+1]
-	}
-	return out
 }

@@ -72,7 +72,6 @@ const longest = 900
 // of them is better long than split.
 var longer = map[string]string{
 	"amp":                           "being split",
-	"apps/diary":                    "being split",
 	"bridge":                        "being split",
 	"bridge/inbox":                  "being split",
 	"bridge/inbox/queue":            "being split",
@@ -94,7 +93,6 @@ var longer = map[string]string{
 	"mcpkit/openai":                 "being split",
 	"mcpkit/client/session":         "being split",
 	"internal/jsontext":             "being split",
-	"mcpkit/policy/review":          "being split",
 	"mcpkit/serverkit":              "being split",
 }
 

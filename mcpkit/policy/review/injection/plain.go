@@ -1,0 +1,117 @@
+package injection
+
+import (
+	"strings"
+	"sync"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
+)
+
+// Plain brings a text into the form that the rules know: composed, in lower case,
+// letters of other scripts that look like Latin ones as those, Latin letters without
+// accents, one blank between words.
+func Plain(s string) string {
+	ascii := true
+	for i := 0; i < len(s) && ascii; i++ {
+		ascii = s[i] < utf8.RuneSelf
+	}
+	if !ascii {
+		s = norm.NFKC.String(s)
+	}
+	var b strings.Builder
+	b.Grow(len(s))
+	blank, last := false, byte(0) // a blank is due; the last byte written
+	for _, r := range strings.ToLower(s) {
+		if r == '\n' {
+			// Line ends stay for the rules that look at a line's beginning.
+			if last != 0 && last != '\n' {
+				b.WriteByte('\n')
+				last = '\n'
+			}
+			blank = false
+			continue
+		}
+		if unicode.IsSpace(r) {
+			blank = true
+			continue
+		}
+		if blank && last != 0 {
+			b.WriteByte(' ')
+		}
+		blank, last = false, 1
+		if r >= utf8.RuneSelf {
+			r = base(r)
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}
+
+// base is the Latin letter that a lower-case one looks like, without its accents, or
+// the letter itself.
+func base(r rune) rune {
+	if like, ok := Lookalike(r); ok {
+		return like
+	}
+	if r >= 0xc0 && r < 0x250 || r >= 0x1e00 && r < 0x1f00 {
+		first, _ := utf8.DecodeRuneInString(norm.NFD.String(string(r)))
+		return first
+	}
+	return r
+}
+
+// joined puts together the words of s that are written as single letters with one
+// blank or sign between them: "i g n o r e   a l l", "i-g-n-o-r-e". It is false where
+// s has no such word of five letters or more.
+func joined(s string) (string, bool) {
+	var b strings.Builder
+	found := false
+	r := []rune(s)
+	alone := func(i int) bool { // no letter or digit stands before r[i]
+		return i == 0 || !unicode.IsLetter(r[i-1]) && !unicode.IsDigit(r[i-1])
+	}
+	ends := func(i int) bool { // nor after it
+		return i+1 >= len(r) || !unicode.IsLetter(r[i+1]) && !unicode.IsDigit(r[i+1])
+	}
+	for i := 0; i < len(r); i++ {
+		b.WriteRune(r[i])
+		if !unicode.IsLetter(r[i]) || !alone(i) || !ends(i) {
+			continue
+		}
+		n := 1
+		for i+2 < len(r) && strings.ContainsRune(" .-_*·\u00a0\u3000", r[i+1]) && unicode.IsLetter(r[i+2]) && ends(i+2) {
+			b.WriteRune(r[i+2])
+			i += 2
+			n++
+		}
+		found = found || n >= 5
+	}
+	return b.String(), found
+}
+
+// Around is the part of s that a match covers, with some of its neighbourhood.
+func Around(s string, m []int) string {
+	from, to := max(0, m[0]-20), min(len(s), m[1]+40)
+	return strings.ToValidUTF8(s[from:to], "")
+}
+
+// Lookalike is the Latin letter that a lower-case letter of another script is drawn as.
+func Lookalike(r rune) (like rune, ok bool) {
+	like, ok = lookalikes()[r]
+	return like, ok
+}
+
+var lookalikes = sync.OnceValue(func() map[rune]rune {
+	const pairs = "аaвbсcԁdеeғfԍgһhіiјjкkӏlмmнhоoрpԛqгrѕsтtуyѵvԝwхxүy" + // Cyrillic
+		"αaβbεeηnιiκkνvοoρpτtυuχxγy" + // Greek
+		"օoսuոnհhցgյjքqզqՏs" + // Armenian
+		"ɑaɡgıiɩiʀrʏyꜱsᴏoᴠvᴡwᴢzɪi" // Latin beyond the keyboard
+	out := map[rune]rune{}
+	runes := []rune(pairs)
+	for i := 0; i+1 < len(runes); i += 2 {
+		out[unicode.ToLower(runes[i])] = runes[i+1]
+	}
+	return out
+})
