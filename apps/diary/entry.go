@@ -127,24 +127,3 @@ func cleanTags(tags []string) ([]string, error) {
 	}
 	return clean, nil
 }
-
-// firstLine is the first line of text that says something, cut to fit a list.
-func firstLine(text string) string {
-	for line := range strings.Lines(text) {
-		if line = textsearch.OneLine(strings.TrimLeft(line, "# \t")); line != "" {
-			return cut(line, maxFirstLine)
-		}
-	}
-	return ""
-}
-
-// cut is at most n characters of s, with a mark where there were more.
-func cut(s string, n int) string {
-	for i := range s {
-		if n == 0 {
-			return s[:i] + "…"
-		}
-		n--
-	}
-	return s
-}

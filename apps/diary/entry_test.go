@@ -7,6 +7,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/aurorabot-dev/platform/apps/diary/textsearch"
 )
 
 var ignoreInner = cmpopts.IgnoreUnexported(Entry{})
@@ -80,7 +82,7 @@ func TestTheFirstLineIsTheFirstThatSaysSomething(t *testing.T) {
 		strings.Repeat("字", maxFirstLine):   strings.Repeat("字", maxFirstLine),
 		strings.Repeat("字", maxFirstLine+1): strings.Repeat("字", maxFirstLine) + "…",
 	} {
-		if got := firstLine(text); got != want {
+		if got := textsearch.FirstLine(text, maxFirstLine); got != want {
 			t.Errorf("%q: got %q, want %q", text, got, want)
 		}
 	}

@@ -176,7 +176,7 @@ func (s *store) digest(d day, needText bool) (*digest, error) {
 	if err != nil {
 		return nil, err
 	}
-	k = &digest{stamp: at, chars: characters(e.Content), firstLine: firstLine(e.Content), mood: e.Mood, tags: e.Tags}
+	k = &digest{stamp: at, chars: characters(e.Content), firstLine: textsearch.FirstLine(e.Content, maxFirstLine), mood: e.Mood, tags: e.Tags}
 	if needText {
 		k.folded, k.kept = textsearch.Fold(e.Content+"\n"+strings.Join(e.Tags, "\n")+"\n"+e.Mood), true
 	}

@@ -115,3 +115,24 @@ func position(text string, terms []string) int {
 func OneLine(s string) string {
 	return strings.Join(strings.FieldsFunc(s, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }), " ")
 }
+
+// FirstLine is the first line of text that says something, cut to n characters.
+func FirstLine(text string, n int) string {
+	for line := range strings.Lines(text) {
+		if line = OneLine(strings.TrimLeft(line, "# \t")); line != "" {
+			return cut(line, n)
+		}
+	}
+	return ""
+}
+
+// cut is at most n characters of s, with a mark where there were more.
+func cut(s string, n int) string {
+	for i := range s {
+		if n == 0 {
+			return s[:i] + "…"
+		}
+		n--
+	}
+	return s
+}

@@ -144,7 +144,7 @@ func (s *scanner) value(c *collector, at func() string, value string) {
 	for _, hit := range injection.Find(value) {
 		c.add(at(), hit.Code, hit.Severity, hit.Message, hit.Excerpt)
 	}
-	if longRun(flat) {
+	if injection.LongRun(flat) {
 		c.add(at(), "encoded", Warning, "it holds a long run that nobody can read", flat)
 	}
 	for _, other := range s.mcp {
@@ -156,21 +156,6 @@ func (s *scanner) value(c *collector, at func() string, value string) {
 		c.add(at(), "names_tool", Warning, "it speaks of an exported name", flat)
 	}
 	s.otherTools(c, at, flat)
-}
-
-// longRun reports whether 200 characters of base64 stand in a row.
-func longRun(s string) bool {
-	n := 0
-	for i := 0; i < len(s); i++ {
-		c := s[i]
-		if n++; !(c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || c == '+' || c == '/') {
-			n = 0
-		}
-		if n == 200 {
-			return true
-		}
-	}
-	return false
 }
 
 // otherTools finds the names of other servers' tools.

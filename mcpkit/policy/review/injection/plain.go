@@ -91,6 +91,21 @@ func joined(s string) (string, bool) {
 	return b.String(), found
 }
 
+// LongRun reports whether 200 characters of base64 stand in a row.
+func LongRun(s string) bool {
+	n := 0
+	for i := 0; i < len(s); i++ {
+		c := s[i]
+		if n++; !(c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || c == '+' || c == '/') {
+			n = 0
+		}
+		if n == 200 {
+			return true
+		}
+	}
+	return false
+}
+
 // Around is the part of s that a match covers, with some of its neighbourhood.
 func Around(s string, m []int) string {
 	from, to := max(0, m[0]-20), min(len(s), m[1]+40)
