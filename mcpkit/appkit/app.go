@@ -173,9 +173,8 @@ func (a *App) Serve(ctx context.Context, t mcp.Transport) error {
 	}
 	life, stop := context.WithCancel(ctx)
 	defer stop()
-	a.server.AddReceivingMiddleware(a.guard(life))
-
-	tap := &tap{Transport: t, outbox: a.outbox, ready: make(chan struct{})}
+	tap := &tap{Transport: t, outbox: a.outbox, answers: newAnswers(a.Log), ready: make(chan struct{})}
+	a.server.AddReceivingMiddleware(a.guard(life, tap))
 	// Without ctx's cancellation: the end of ctx must reach us before it reaches
 	// the connection, so that the session is closed in order.
 	session, err := a.server.Connect(context.WithoutCancel(ctx), tap, nil)
@@ -231,12 +230,13 @@ func (w worker) safely(ctx context.Context) (err error) {
 	return w.run(ctx)
 }
 
-// guard cancels requests when life ends, and turns their panics into failures:
-// the SDK would let them end the process.
-func (a *App) guard(life context.Context) mcp.Middleware {
+// guard cancels requests when life ends, turns their panics into failures (the SDK
+// would let them end the process), and sees to it that they are answered.
+func (a *App) guard(life context.Context, tap *tap) mcp.Middleware {
 	return func(next mcp.MethodHandler) mcp.MethodHandler {
-		return func(ctx context.Context, method string, req mcp.Request) (res mcp.Result, err error) {
-			ctx, cancel := context.WithCancel(ctx)
+		return func(whole context.Context, method string, req mcp.Request) (res mcp.Result, err error) {
+			defer func() { tap.answers.returned(whole, req.GetExtra(), tap.conn) }()
+			ctx, cancel := context.WithCancel(whole)
 			defer cancel()
 			defer context.AfterFunc(life, cancel)()
 			defer func() {

@@ -106,9 +106,10 @@ func (a *App) Emit(ctx context.Context, e Event) error {
 // the SDK has no words for: it would discard the one and cannot send the other.
 type tap struct {
 	mcp.Transport
-	outbox *outbox.Outbox
-	ready  chan struct{} // closed when the peer may be sent notifications
-	conn   mcp.Connection
+	outbox  *outbox.Outbox
+	answers *answers
+	ready   chan struct{} // closed when the peer may be sent notifications
+	conn    mcp.Connection
 }
 
 // Connect implements mcp.Transport.
@@ -143,6 +144,9 @@ func (c *tapped) Read(ctx context.Context) (jsonrpc.Message, error) {
 		if !ok {
 			return m, nil
 		}
+		if req.IsCall() {
+			c.tap.answers.read(req)
+		}
 		switch req.Method {
 		case ackMethod:
 			if !req.IsCall() {
@@ -158,4 +162,12 @@ func (c *tapped) Read(ctx context.Context) (jsonrpc.Message, error) {
 		}
 		return m, nil
 	}
+}
+
+// Write implements mcp.Connection. It keeps the answers' record.
+func (c *tapped) Write(ctx context.Context, m jsonrpc.Message) error {
+	if answer, ok := m.(*jsonrpc.Response); ok {
+		return c.tap.answers.write(ctx, c.Connection, answer)
+	}
+	return c.Connection.Write(ctx, m)
 }
