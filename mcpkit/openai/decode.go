@@ -2,11 +2,10 @@ package openai
 
 import (
 	"encoding/json"
-	"errors"
-	"strings"
 
 	"github.com/aurorabot-dev/platform/mcpkit/catalog"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
+	"github.com/aurorabot-dev/platform/mcpkit/openai/internal/arguments"
 	"github.com/aurorabot-dev/platform/mcpkit/openai/internal/ordered"
 )
 
@@ -17,15 +16,12 @@ type Call struct {
 	Repairs   []string        // what had to be put right, one sentence each
 }
 
-// maxArguments bounds what a model may send for one call.
-const maxArguments = 4 << 20
-
 // Decode turns the name and the arguments that a model sent into a call. It puts
 // right what can mean one thing only and says so in Repairs; the rest is a
 // *fault.Error for the model: ToolNotFound or AmbiguousCall with candidates, or
 // InvalidArguments. Arguments that do not parse never become an empty object;
 // only their absence does.
-func (x *Export) Decode(name, arguments string) (*Call, error) {
+func (x *Export) Decode(name, sent string) (*Call, error) {
 	it, repaired, ferr := x.resolve(name)
 	if ferr != nil {
 		return nil, ferr
@@ -34,7 +30,7 @@ func (x *Export) Decode(name, arguments string) (*Call, error) {
 	if repaired != "" {
 		call.Repairs = append(call.Repairs, repaired)
 	}
-	args, repairs, err := readArguments(arguments)
+	args, repairs, err := arguments.Read(sent)
 	if err != nil {
 		return nil, fault.New(fault.InvalidArguments, "arguments for %s: %s", it.name, err)
 	}
@@ -46,84 +42,4 @@ func (x *Export) Decode(name, arguments string) (*Call, error) {
 	call.Repairs = append(call.Repairs, repairs...)
 	call.Arguments = ordered.Append(nil, args)
 	return call, nil
-}
-
-// readArguments makes an object of what the model sent.
-func readArguments(s string) (args *ordered.Object, repairs []string, err error) {
-	if len(s) > maxArguments {
-		return nil, nil, errors.New("too long")
-	}
-	text := strings.TrimSpace(s)
-	if inner, ok := unfenced(text); ok {
-		text = inner
-		repairs = append(repairs, "a code fence stood around the arguments")
-	}
-	if text == "" || text == "null" {
-		return ordered.NewObject(), repairs, nil
-	}
-	limits := ordered.Limits{Depth: 500, Strict: true}
-	v, err := ordered.Parse([]byte(text), limits)
-	if err != nil && !errors.Is(err, ordered.ErrDuplicate) && !errors.Is(err, ordered.ErrDepth) {
-		if fixed := withoutTrailingCommas(text); fixed != text {
-			if w, e := ordered.Parse([]byte(fixed), limits); e == nil {
-				v, err = w, nil
-				repairs = append(repairs, "a comma stood before a closing bracket")
-			}
-		}
-	}
-	if err != nil {
-		return nil, nil, errors.New("not one JSON object: " + err.Error())
-	}
-	if quoted, ok := v.(string); ok {
-		if w, e := ordered.Parse([]byte(quoted), limits); e == nil {
-			if o, isObject := w.(*ordered.Object); isObject {
-				return o, append(repairs, "the arguments were encoded twice"), nil
-			}
-		}
-	}
-	o, ok := v.(*ordered.Object)
-	if !ok {
-		return nil, nil, errors.New("not a JSON object")
-	}
-	return o, repairs, nil
-}
-
-// unfenced is what stands inside a Markdown code fence that holds all of s.
-func unfenced(s string) (string, bool) {
-	body, ok := strings.CutPrefix(s, "```")
-	if !ok {
-		return "", false
-	}
-	if body, ok = strings.CutSuffix(body, "```"); !ok || strings.Contains(body, "```") {
-		return "", false
-	}
-	lang, rest, ok := strings.Cut(body, "\n")
-	if lang = strings.TrimSpace(lang); !ok || lang != "" && !strings.EqualFold(lang, "json") {
-		return "", false
-	}
-	return strings.TrimSpace(rest), true
-}
-
-// withoutTrailingCommas drops commas, outside strings, that stand between a
-// value and a closing bracket.
-func withoutTrailingCommas(s string) string {
-	const space = " \t\r\n"
-	var b strings.Builder
-	inString := false
-	for i := 0; i < len(s); i++ {
-		switch ch := s[i]; {
-		case inString && ch == '\\' && i+1 < len(s):
-			b.WriteByte(ch)
-			i++
-		case ch == '"':
-			inString = !inString
-		case ch == ',' && !inString:
-			before, after := strings.TrimRight(b.String(), space), strings.TrimLeft(s[i+1:], space)
-			if after != "" && strings.IndexByte("}]", after[0]) >= 0 && before != "" && strings.IndexByte("{[,:", before[len(before)-1]) < 0 {
-				continue
-			}
-		}
-		b.WriteByte(s[i])
-	}
-	return b.String()
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	openai "github.com/sashabaranov/go-openai"
+
+	"github.com/aurorabot-dev/platform/mcpkit/openai/internal/arguments"
 )
 
 // maxCalls bounds the calls of one turn.
@@ -34,7 +36,7 @@ func (c *Collector) Add(deltas []openai.ToolCall) {
 		if call.Function.Name == "" {
 			call.Function.Name = d.Function.Name
 		}
-		if len(call.Function.Arguments) <= maxArguments {
+		if len(call.Function.Arguments) <= arguments.Max {
 			call.Function.Arguments += d.Function.Arguments
 		}
 	}

@@ -90,7 +90,6 @@ var longer = map[string]string{
 	"mcpkit/jsoncheck":              "being split",
 	"mcpkit/manifest":               "being split",
 	"mcpkit/manifest/strict":        "being split",
-	"mcpkit/openai":                 "being split",
 	"mcpkit/client/session":         "being split",
 	"internal/jsontext":             "being split",
 	"mcpkit/serverkit":              "being split",
