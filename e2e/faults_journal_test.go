@@ -22,6 +22,7 @@ import (
 
 	"github.com/aurorabot-dev/platform/bridge/bus"
 	"github.com/aurorabot-dev/platform/bridge/inbox"
+	"github.com/aurorabot-dev/platform/bridge/inbox/audit"
 	"github.com/aurorabot-dev/platform/bridge/journal"
 )
 
@@ -235,7 +236,8 @@ func TestFlippedBitsInTheJournalLoseTheirRecordsAndNoOther(t *testing.T) {
 				t.Errorf("round %d: the damaged bytes of %s are gone", round, id)
 			}
 		}
-		report, err := inbox.Verify(inboxOf(dir))
+		opt := inboxOf(dir)
+		report, err := audit.Verify(audit.Folders{Inbox: opt.Dir, Journal: opt.Journal.Dir})
 		if err != nil {
 			t.Fatal(err)
 		}

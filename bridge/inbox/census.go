@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/aurorabot-dev/platform/bridge/inbox/internal/folders"
 	"github.com/aurorabot-dev/platform/bridge/inbox/queue"
 )
 
@@ -163,8 +164,8 @@ func (c *census) list(w *watch) (took time.Duration, exact bool) {
 	_, before := c.drain(w)
 	var n, sampled int64
 	var size float64
-	err := eachName(c.dir, func(name string) {
-		if !strings.HasPrefix(name, eventPrefix) {
+	err := folders.Each(c.dir, func(name string) {
+		if !strings.HasPrefix(name, folders.EventPrefix) {
 			return
 		}
 		if n++; n < 100 || n%64 == 0 {
@@ -287,7 +288,7 @@ func parseEvents(b []byte) (came, taken int64, lost bool) {
 		switch {
 		case mask&(unix.IN_Q_OVERFLOW|unix.IN_IGNORED|unix.IN_MOVE_SELF|unix.IN_UNMOUNT) != 0:
 			lost = true
-		case !bytes.HasPrefix(name, []byte(eventPrefix)):
+		case !bytes.HasPrefix(name, []byte(folders.EventPrefix)):
 		case mask&(unix.IN_CREATE|unix.IN_MOVED_TO) != 0:
 			came++
 		default:

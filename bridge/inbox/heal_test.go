@@ -13,6 +13,7 @@ import (
 	"github.com/aurorabot-dev/platform/amp"
 	"github.com/aurorabot-dev/platform/bridge/bus"
 	"github.com/aurorabot-dev/platform/bridge/bustest"
+	"github.com/aurorabot-dev/platform/bridge/inbox/audit"
 	"github.com/aurorabot-dev/platform/bridge/inbox/queue"
 )
 
@@ -130,7 +131,7 @@ func TestDamageInAFullSegmentIsKeptAsideAndListedOnce(t *testing.T) {
 	if err := x.Close(); err != nil {
 		t.Fatal(err)
 	}
-	report, err := Verify(opt)
+	report, err := audit.Verify(places(opt))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/aurorabot-dev/platform/amp"
 	"github.com/aurorabot-dev/platform/bridge/bus"
 	"github.com/aurorabot-dev/platform/bridge/bustest"
+	"github.com/aurorabot-dev/platform/bridge/inbox/audit"
 	"github.com/aurorabot-dev/platform/bridge/inbox/queue"
 	"github.com/aurorabot-dev/platform/bridge/journal"
 	"github.com/aurorabot-dev/platform/bridge/journal/segment"
@@ -25,6 +26,11 @@ var roomy = space.Reserve{Bytes: 1, Percent: 1e-9, Inodes: 1e-9}
 func options(dir string) Options {
 	return Options{Dir: filepath.Join(dir, "inbox"), Retry: 2 * time.Millisecond,
 		Journal: journal.Options{Dir: filepath.Join(dir, "journal"), SegmentBytes: 1 << 20, Space: roomy}}
+}
+
+// places are the folders of the inbox that opt says.
+func places(opt Options) audit.Folders {
+	return audit.Folders{Inbox: opt.Dir, Journal: opt.Journal.Dir}
 }
 
 func open(t testing.TB, opt Options) *Inbox {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/aurorabot-dev/platform/amp"
+	"github.com/aurorabot-dev/platform/bridge/inbox/internal/folders"
 	"github.com/aurorabot-dev/platform/bridge/inbox/queue"
 )
 
@@ -153,8 +154,8 @@ func (c *census) noteExpiry(t time.Time) {
 // that stay expires.
 func (c *census) spillOnce(ctx context.Context) (moved int64, next time.Time, err error) {
 	next = never
-	err = eachName(c.dir, func(name string) {
-		if ctx.Err() != nil || !strings.HasPrefix(name, eventPrefix) {
+	err = folders.Each(c.dir, func(name string) {
+		if ctx.Err() != nil || !strings.HasPrefix(name, folders.EventPrefix) {
 			return
 		}
 		path := filepath.Join(c.dir, name)

@@ -18,6 +18,8 @@ import (
 	"github.com/aurorabot-dev/platform/amp"
 	"github.com/aurorabot-dev/platform/bridge/bus"
 	"github.com/aurorabot-dev/platform/bridge/bustest"
+	"github.com/aurorabot-dev/platform/bridge/inbox/audit"
+	"github.com/aurorabot-dev/platform/bridge/inbox/internal/checkpoint"
 	"github.com/aurorabot-dev/platform/bridge/inbox/queue"
 	"github.com/aurorabot-dev/platform/bridge/internal/lockfile"
 	"github.com/aurorabot-dev/platform/bridge/internal/slots"
@@ -59,16 +61,16 @@ func files(t testing.TB, opt Options, folder string) []string {
 	return names
 }
 
-func verify(t testing.TB, opt Options) *Report {
+func verify(t testing.TB, opt Options) *audit.Report {
 	t.Helper()
-	r, err := Verify(opt)
+	r, err := audit.Verify(places(opt))
 	if err != nil {
 		t.Fatal(err)
 	}
 	return r
 }
 
-func words(r *Report) (all []string) {
+func words(r *audit.Report) (all []string) {
 	for _, f := range r.Findings {
 		all = append(all, f.What)
 	}
@@ -308,7 +310,7 @@ func TestRecordsWhoseIDsAreNotRememberedAreNoneThatCameAgain(t *testing.T) {
 	if err := x.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if r, err := Verify(opt); err != nil || len(r.Findings) > 0 || r.Records != 3 {
+	if r, err := audit.Verify(places(opt)); err != nil || len(r.Findings) > 0 || r.Records != 3 {
 		t.Errorf("%+v, %v", r, err)
 	}
 }
@@ -449,7 +451,7 @@ func TestALostCheckpointIsMadeGoodFromTheFolders(t *testing.T) {
 	move(names[0], queue.Done)
 	move(names[1], queue.Processing)
 	move(names[2], queue.Failed)
-	if err := os.Remove(filepath.Join(opt.Journal.Dir, checkpointName)); err != nil {
+	if err := os.Remove(filepath.Join(opt.Journal.Dir, checkpoint.Name)); err != nil {
 		t.Fatal(err)
 	}
 	if r := verify(t, opt); r.OK() || !slices.Contains(words(r), "no_checkpoint") {
@@ -477,11 +479,11 @@ func TestATornCheckpointSlotLeavesTheOtherOne(t *testing.T) {
 	if err := x.Close(); err != nil {
 		t.Fatal(err)
 	}
-	before, turn, err := readCheckpoint(opt.Journal.Dir)
+	before, turn, err := checkpoint.Read(opt.Journal.Dir)
 	if err != nil || before.Projected != 5 {
 		t.Fatal(before, err)
 	}
-	path := filepath.Join(opt.Journal.Dir, checkpointName)
+	path := filepath.Join(opt.Journal.Dir, checkpoint.Name)
 	raw, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -490,7 +492,7 @@ func TestATornCheckpointSlotLeavesTheOtherOne(t *testing.T) {
 	if err := os.WriteFile(path, raw, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	after, older, err := readCheckpoint(opt.Journal.Dir)
+	after, older, err := checkpoint.Read(opt.Journal.Dir)
 	if err != nil || older != turn-1 || after.Projected > before.Projected {
 		t.Errorf("got %+v, turn %d, %v", after, older, err)
 	}
@@ -562,15 +564,15 @@ func TestReplayRebuildsFilesFromTheJournal(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	replay := func(f ReplayFilter, to string) int64 {
-		n, err := Replay(opt, f, to)
+	replay := func(f audit.ReplayFilter, to string) int64 {
+		n, err := audit.Replay(places(opt), f, to)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return n
 	}
 	to := filepath.Join(t.TempDir(), "out")
-	if n := replay(ReplayFilter{}, to); n != 6 {
+	if n := replay(audit.ReplayFilter{}, to); n != 6 {
 		t.Errorf("replayed %d", n)
 	}
 	eventually(t, "visible", func() bool { return settled(x) })
@@ -582,20 +584,20 @@ func TestReplayRebuildsFilesFromTheJournal(t *testing.T) {
 		}
 	}
 	for name, tc := range map[string]struct {
-		filter ReplayFilter
+		filter audit.ReplayFilter
 		want   int64
 	}{
-		"since": {ReplayFilter{Since: middle}, 1}, "all": {ReplayFilter{All: true, Since: middle}, 2},
-		"type": {ReplayFilter{Type: "test.*"}, 5}, "again": {ReplayFilter{}, 6},
+		"since": {audit.ReplayFilter{Since: middle}, 1}, "all": {audit.ReplayFilter{All: true, Since: middle}, 2},
+		"type": {audit.ReplayFilter{Type: "test.*"}, 5}, "again": {audit.ReplayFilter{}, 6},
 	} {
 		if n := replay(tc.filter, filepath.Join(t.TempDir(), "out")); n != tc.want {
 			t.Errorf("%s: replayed %d, want %d", name, n, tc.want)
 		}
 	}
-	if n := replay(ReplayFilter{}, to); n != 0 {
+	if n := replay(audit.ReplayFilter{}, to); n != 0 {
 		t.Errorf("files that were there were written again: %d", n)
 	}
-	if _, err := Replay(opt, ReplayFilter{}, filepath.Join(opt.Dir, queue.Pending)); err == nil {
+	if _, err := audit.Replay(places(opt), audit.ReplayFilter{}, filepath.Join(opt.Dir, queue.Pending)); err == nil {
 		t.Error("replayed into the inbox itself")
 	}
 }
@@ -611,8 +613,8 @@ func TestPruneLeavesTheJournalOfARunningPlatformAlone(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	policy := PrunePolicy{Done: queue.Policy{Age: time.Nanosecond}, JournalBytes: 8 << 10}
-	pruned, segments, skipped, err := Prune(opt, policy, true)
+	policy := audit.PrunePolicy{Done: queue.Policy{Age: time.Nanosecond}, JournalBytes: 8 << 10}
+	pruned, segments, skipped, err := audit.Prune(places(opt), policy, true)
 	if err != nil || !errors.Is(skipped, lockfile.ErrLocked) || len(segments) > 0 || pruned[0].Files != 10 {
 		t.Errorf("while it runs: %v, %v, %v, %v", pruned, segments, skipped, err)
 	}
@@ -620,7 +622,7 @@ func TestPruneLeavesTheJournalOfARunningPlatformAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	open(t, opt).Close() // summaries of all full segments exist now
-	pruned, segments, skipped, err = Prune(opt, policy, false)
+	pruned, segments, skipped, err = audit.Prune(places(opt), policy, false)
 	if err != nil || skipped != nil || len(segments) == 0 || pruned[0].Files != 10 {
 		t.Errorf("when it does not: %v, %v, %v, %v", pruned, segments, skipped, err)
 	}
@@ -657,35 +659,5 @@ func TestADiskWithRoomForAFewFilesIsGivenSmallBatches(t *testing.T) {
 	eventually(t, "all visible", func() bool { return settled(x) })
 	if got := len(files(t, opt, queue.Pending)); got != 100 {
 		t.Errorf("%d visible", got)
-	}
-}
-
-func TestADamagedCheckpointFileIsReplacedAndAGoodOneKept(t *testing.T) {
-	dir := t.TempDir()
-	c := checkpointFile{syncs: new(atomic.Int64)}
-	if err := c.replace(dir, 1); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { c.close() })
-	inode := func() uint64 {
-		info, err := os.Stat(filepath.Join(dir, checkpointName))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return info.Sys().(*syscall.Stat_t).Ino
-	}
-	first := inode()
-	if err := c.renew(dir, 2); err != nil || inode() != first {
-		t.Errorf("a good file was replaced, %v", err)
-	}
-	c.f.Close() // every write fails from here on
-	if err := c.save(3, 0, true); err == nil {
-		t.Fatal("writing a closed file worked")
-	}
-	if err := c.renew(dir, 3); err != nil || inode() == first {
-		t.Errorf("a bad file was kept, %v", err)
-	}
-	if cp, _, err := readCheckpoint(dir); err != nil || cp.Projected != 3 {
-		t.Errorf("checkpoint %+v, %v", cp, err)
 	}
 }

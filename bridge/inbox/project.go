@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/aurorabot-dev/platform/bridge/inbox/internal/checkpoint"
+	"github.com/aurorabot-dev/platform/bridge/inbox/internal/folders"
 	"github.com/aurorabot-dev/platform/bridge/journal/segment"
 )
 
@@ -35,8 +37,8 @@ type projector struct {
 	pos     uint64        // is visible, also in the middle of a batch
 	renamed uint64        // the last of them with a file
 	reader  *segment.Reader
-	cp      checkpointFile
-	dirs    *dirs
+	cp      checkpoint.File
+	dirs    *folders.Dirs
 	dirty   bool              // the last attempt failed somewhere
 	limit   int               // files in the next batch: fewer after a failure, for a disk that has little room
 	recent  []map[string]bool // the names of the last batches
@@ -50,7 +52,7 @@ const maxBatchBytes = 8 << 20
 // batch is what becomes visible together.
 type batch struct {
 	files []file
-	open  openFiles
+	open  folders.Files
 	last  uint64 // records up to here are settled with the batch, also those without a file
 	bytes int64
 	late  int64 // records that expired before they were visible
@@ -125,8 +127,8 @@ func (p *projector) prepare(wait func(pos uint64) bool, last uint64, room int) *
 	names := map[string]bool{}
 	p.recent = append(p.recent[max(0, len(p.recent)-3):], names)
 	limit := min(p.limit, room)
-	if b.open.keep = fewFiles; p.x.opt.NoSyncFS {
-		b.open.keep = p.limit
+	if b.open.Keep = folders.Few; p.x.opt.NoSyncFS {
+		b.open.Keep = p.limit
 	}
 	durable := p.x.journal.Durable()
 	for len(b.files) < limit && b.bytes < maxBatchBytes && b.err == nil {
@@ -173,11 +175,11 @@ func (p *projector) take(b *batch, names map[string]bool, rec *segment.Record) e
 		b.late++
 		wanted = false
 	}
-	if wanted && !p.inFlight(rec.Name) && (rec.Pos > p.doubt || !p.dirs.holds(rec.Name)) {
+	if wanted && !p.inFlight(rec.Name) && (rec.Pos > p.doubt || !p.dirs.Contains(rec.Name)) {
 		if err := p.x.opt.Fault("inbox write"); err != nil {
 			return err
 		}
-		if err := p.dirs.write(&b.open, rec.Name, rec.Body, rec.Time); err != nil {
+		if err := p.dirs.Write(&b.open, rec.Name, rec.Body, rec.Time); err != nil {
 			return err
 		}
 		f := file{rec.Name, rec.Pos, int64(len(rec.Body)), rec.Expire}
@@ -203,7 +205,7 @@ func (p *projector) pipe(ctx context.Context, b *batch) error {
 	for {
 		next := p.prepareWhile(ctx, b, room)
 		if err := cmp.Or(b.sync.wait(), showing.wait()); err != nil {
-			next.open.close()
+			next.open.Close()
 			return err
 		}
 		p.advance(b.moved)
@@ -269,16 +271,16 @@ func (p *projector) startSync(ctx context.Context, b *batch) {
 	b.sync = start(func() error {
 		defer end()
 		if err := p.x.opt.Fault("inbox sync"); err != nil {
-			b.open.close()
+			b.open.Close()
 			return err
 		}
-		if err := p.dirs.sync(&b.open, names); err != nil {
+		if err := p.dirs.Sync(&b.open, names); err != nil {
 			return err
 		}
 		if err := p.x.opt.Fault("inbox intent"); err != nil {
 			return err
 		}
-		return p.cp.save(b.moved, b.last, true)
+		return p.cp.Save(b.moved, b.last, true)
 	})
 }
 
@@ -301,7 +303,7 @@ func (p *projector) prepareWhile(ctx context.Context, b *batch, room int) *batch
 // show makes the files of b visible.
 func (p *projector) show(b *batch) error {
 	if len(b.files) > 0 {
-		if err := p.dirs.inPlace(); err != nil {
+		if err := p.dirs.InPlace(); err != nil {
 			return err
 		}
 	}
@@ -311,7 +313,7 @@ func (p *projector) show(b *batch) error {
 			return err
 		}
 		p.x.census.add(f)
-		placed, err := p.dirs.publish(f.name)
+		placed, err := p.dirs.Publish(f.name)
 		if !placed {
 			p.x.census.undo(f)
 		}
@@ -337,14 +339,14 @@ func (p *projector) settle() error {
 		if err := p.x.opt.Fault("inbox folder sync"); err != nil {
 			return err
 		}
-		if err := p.dirs.syncPending(); err != nil {
+		if err := p.dirs.SyncPending(); err != nil {
 			return err
 		}
 	}
 	if err := p.x.opt.Fault("inbox checkpoint"); err != nil {
 		return err
 	}
-	if err := p.cp.save(p.pos, 0, false); err != nil {
+	if err := p.cp.Save(p.pos, 0, false); err != nil {
 		return err
 	}
 	p.advance(p.pos)
@@ -360,7 +362,7 @@ func (p *projector) advance(pos uint64) {
 
 func (p *projector) close() error {
 	err := p.reader.Close()
-	p.cp.close()
-	p.dirs.close()
+	p.cp.Close()
+	p.dirs.Close()
 	return err
 }

@@ -6,6 +6,8 @@ import (
 	"io"
 	"os"
 
+	"github.com/aurorabot-dev/platform/bridge/inbox/internal/checkpoint"
+	"github.com/aurorabot-dev/platform/bridge/inbox/internal/folders"
 	"github.com/aurorabot-dev/platform/bridge/inbox/queue"
 	"github.com/aurorabot-dev/platform/bridge/journal/segment"
 )
@@ -14,20 +16,20 @@ import (
 // tmp/ was not there, so that it cannot tell what was visible.
 func recoverProjection(x *Inbox, tmpGone bool) (_ *projector, err error) {
 	p := &projector{x: x, limit: x.opt.Batch, pacer: pacer{x: x}}
-	p.cp.syncs = &x.syncs
+	p.cp.Syncs = &x.syncs
 	dir := x.opt.Journal.Dir
-	cp, turn, err := readCheckpoint(dir)
+	cp, turn, err := checkpoint.Read(dir)
 	if err != nil {
 		return nil, err
 	}
-	p.cp.turn = turn
-	if p.dirs, err = openDirs(x.opt.Dir, &x.syncs); err != nil {
+	p.cp.Turn = turn
+	if p.dirs, err = folders.Open(x.opt.Dir, &x.syncs); err != nil {
 		return nil, err
 	}
 	defer func() {
 		if err != nil {
-			p.dirs.close()
-			p.cp.close()
+			p.dirs.Close()
+			p.cp.Close()
 		}
 	}()
 	p.settled.Store(cp.Projected)
@@ -46,14 +48,14 @@ func recoverProjection(x *Inbox, tmpGone bool) (_ *projector, err error) {
 		if err := p.finish(min(cp.Intent, end)); err != nil {
 			return nil, err
 		}
-		x.opt.Logger.Info("inbox: completed what the last process left", "to", p.settled.Load(), "restarted", cp.Boot != bootID())
+		x.opt.Logger.Info("inbox: completed what the last process left", "to", p.settled.Load(), "restarted", cp.Boot != checkpoint.BootID())
 	}
-	if err := p.dirs.clear(""); err != nil {
+	if err := p.dirs.Clear(""); err != nil {
 		return nil, err
 	}
 	p.pos = p.settled.Load()
 	p.visible.Store(p.pos)
-	if err := p.cp.replace(dir, p.pos); err != nil {
+	if err := p.cp.Replace(dir, p.pos); err != nil {
 		return nil, err
 	}
 	x.journal.Delivered(p.pos)
@@ -77,11 +79,11 @@ func (p *projector) finish(intent uint64) error {
 		if rec.Kind != segment.Deliver {
 			continue
 		}
-		if _, err := p.dirs.publish(rec.Name); err != nil && !errors.Is(err, os.ErrNotExist) {
+		if _, err := p.dirs.Publish(rec.Name); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return err
 		}
 	}
-	if err := p.dirs.syncPending(); err != nil {
+	if err := p.dirs.SyncPending(); err != nil {
 		return err
 	}
 	p.settled.Store(intent)
@@ -100,25 +102,25 @@ func (p *projector) reset() error {
 	for _, text := range problems {
 		p.x.problem(text)
 	}
-	fresh, err := openDirs(p.x.opt.Dir, &p.x.syncs)
+	fresh, err := folders.Open(p.x.opt.Dir, &p.x.syncs)
 	if err != nil {
 		return err
 	}
-	p.dirs.close()
+	p.dirs.Close()
 	p.dirs = fresh
 	if err := p.x.opt.Fault("inbox folder sync"); err != nil {
 		return err
 	}
-	if err := p.dirs.syncPending(); err != nil {
+	if err := p.dirs.SyncPending(); err != nil {
 		return err
 	}
 	if err := p.x.opt.Fault("inbox checkpoint"); err != nil {
 		return err
 	}
-	if err := p.cp.renew(p.x.opt.Journal.Dir, p.pos); err != nil {
+	if err := p.cp.Renew(p.x.opt.Journal.Dir, p.pos); err != nil {
 		return err
 	}
-	if err := p.dirs.clear(eventPrefix); err != nil {
+	if err := p.dirs.Clear(folders.EventPrefix); err != nil {
 		return err
 	}
 	p.reader.Close()

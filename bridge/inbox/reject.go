@@ -13,6 +13,7 @@ import (
 
 	"github.com/aurorabot-dev/platform/amp"
 	"github.com/aurorabot-dev/platform/bridge/bus"
+	"github.com/aurorabot-dev/platform/bridge/inbox/internal/folders"
 	"github.com/aurorabot-dev/platform/bridge/inbox/queue"
 	"github.com/aurorabot-dev/platform/mcpkit/durable"
 )
@@ -100,7 +101,7 @@ func (x *Inbox) writeRejected(name string, body []byte) error {
 	tmp, dir := filepath.Join(x.opt.Dir, queue.Tmp, name), filepath.Join(x.opt.Dir, queue.Rejected)
 	err := x.opt.Fault("inbox reject")
 	if err == nil {
-		err = writeSynced(tmp, body)
+		err = folders.WriteSynced(tmp, body)
 	}
 	if err == nil {
 		err = os.Rename(tmp, filepath.Join(dir, name))
@@ -113,15 +114,6 @@ func (x *Inbox) writeRejected(name string, body []byte) error {
 		return err
 	}
 	return durable.SyncDir(dir)
-}
-
-func writeSynced(path string, body []byte) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(body)
-	return errors.Join(err, f.Sync(), f.Close())
 }
 
 func (x *Inbox) trimRejected(added rejectedFile) {

@@ -15,6 +15,8 @@ import (
 	"github.com/aurorabot-dev/platform/amp"
 	"github.com/aurorabot-dev/platform/bridge/bus"
 	"github.com/aurorabot-dev/platform/bridge/bustest"
+	"github.com/aurorabot-dev/platform/bridge/inbox/audit"
+	"github.com/aurorabot-dev/platform/bridge/inbox/internal/folders"
 	"github.com/aurorabot-dev/platform/bridge/inbox/queue"
 	"github.com/aurorabot-dev/platform/bridge/journal/segment"
 )
@@ -40,7 +42,7 @@ func flip(t *testing.T, path string, at int) {
 	}
 }
 
-func findings(r *Report, what string) (found []Finding) {
+func findings(r *audit.Report, what string) (found []audit.Finding) {
 	for _, f := range r.Findings {
 		if f.What == what {
 			found = append(found, f)
@@ -82,7 +84,7 @@ func TestRepairPutsBrokenFilesRightBesideARunningPlatform(t *testing.T) {
 		if r := verify(t, opt); r.Faults != 2 || len(findings(r, "changed")) != 2 || len(files(t, opt, queue.Rejected)) > 0 {
 			t.Fatalf("before: %+v", r.Findings)
 		}
-		r, err := Repair(opt)
+		r, err := audit.Repair(places(opt))
 		if err != nil || !r.OK() || r.Repaired != 2 {
 			t.Fatalf("%+v, %v", r, err)
 		}
@@ -129,7 +131,7 @@ func TestARepairLeavesAnEventAloneThatTheBrainTakesMeanwhile(t *testing.T) {
 	if err := os.Remove(filepath.Join(opt.Dir, queue.Pending, names[0])); err != nil {
 		t.Fatal(err)
 	}
-	_, err := mend(opt.Dir, queue.Pending, &segment.Record{Name: names[0], Time: time.Now(), Body: []byte("{}")})
+	_, err := folders.Exchange(opt.Dir, queue.Pending, names[0], []byte("{}"), time.Now())
 	if !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("got %v", err)
 	}
@@ -162,13 +164,13 @@ func TestRepairKeepsWhatIsDamagedInASealedSegmentAside(t *testing.T) {
 		}
 		return found
 	}
-	lost := func(r *Report) Finding {
+	lost := func(r *audit.Report) audit.Finding {
 		t.Helper()
 		if found := findings(r, "lost_record"); len(found) == 1 && r.Faults == 1 {
 			return found[0]
 		}
 		t.Fatalf("%+v", r.Findings)
-		return Finding{}
+		return audit.Finding{}
 	}
 	r := verify(t, opt)
 	if f := lost(r); !strings.Contains(f.Text, "--repair") || len(torn()) > 0 {
@@ -178,7 +180,7 @@ func TestRepairKeepsWhatIsDamagedInASealedSegmentAside(t *testing.T) {
 		t.Errorf("the file of the lost record: %+v", left)
 	}
 	for range 2 { // the second time it is there already
-		r, err := Repair(opt)
+		r, err := audit.Repair(places(opt))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -282,7 +284,7 @@ func TestAnIDThatIsUsedAgainBeyondTheMemoryIsNoDamage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := Repair(opt)
+	r, err := audit.Repair(places(opt))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -294,7 +296,7 @@ func TestAnIDThatIsUsedAgainBeyondTheMemoryIsNoDamage(t *testing.T) {
 	}
 	// Where it is of none of the two, it is made as the last one says.
 	flip(t, path, len(want)-4)
-	if r, err = Repair(opt); err != nil {
+	if r, err = audit.Repair(places(opt)); err != nil {
 		t.Fatal(err)
 	}
 	if !r.OK() || r.Repaired != 1 || r.Taken != 1 {

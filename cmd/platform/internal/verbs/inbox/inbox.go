@@ -12,9 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/aurorabot-dev/platform/bridge/inbox"
+	"github.com/aurorabot-dev/platform/bridge/inbox/audit"
 	"github.com/aurorabot-dev/platform/bridge/inbox/queue"
-	"github.com/aurorabot-dev/platform/bridge/journal"
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/cli"
 )
 
@@ -37,10 +36,10 @@ func openQueue(c *cli.Env) (queue.Dir, error) {
 	return queue.Dir(dir), nil
 }
 
-// inboxOptions are where the inbox and its journal are.
-func inboxOptions(c *cli.Env) (inbox.Options, error) {
+// inboxFolders are where the inbox and its journal are.
+func inboxFolders(c *cli.Env) (audit.Folders, error) {
 	q, err := openQueue(c)
-	return inbox.Options{Dir: string(q), Journal: journal.Options{Dir: filepath.Join(c.Data, "journal")}}, err
+	return audit.Folders{Inbox: string(q), Journal: filepath.Join(c.Data, "journal")}, err
 }
 
 // event is how an event is printed as JSON.

@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/aurorabot-dev/platform/bridge/inbox"
+	"github.com/aurorabot-dev/platform/bridge/inbox/audit"
 	"github.com/aurorabot-dev/platform/bridge/inbox/queue"
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/cli"
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/console"
@@ -40,7 +40,7 @@ journal with what was kept aside of them. Nothing pending, claimed or undelivere
 }
 
 func runPrune(ctx context.Context, c *cli.Env, o pruneOptions) error {
-	at, err := inboxOptions(c)
+	at, err := inboxFolders(c)
 	if err != nil {
 		return err
 	}
@@ -53,7 +53,7 @@ func runPrune(ctx context.Context, c *cli.Env, o pruneOptions) error {
 		return cli.Usage(fmt.Errorf("--max-bytes must not be negative, not %d", o.bytes))
 	}
 	p := queue.Policy{Age: now.Sub(since), Bytes: o.bytes}
-	files, segments, skipped, err := inbox.Prune(at, inbox.PrunePolicy{Done: p, Failed: p, Rejected: p, JournalAge: p.Age}, o.dry)
+	files, segments, skipped, err := audit.Prune(at, audit.PrunePolicy{Done: p, Failed: p, Rejected: p, JournalAge: p.Age}, o.dry)
 	if err != nil {
 		return err
 	}

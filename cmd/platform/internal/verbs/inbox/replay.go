@@ -6,13 +6,13 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/aurorabot-dev/platform/bridge/inbox"
+	"github.com/aurorabot-dev/platform/bridge/inbox/audit"
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/cli"
 )
 
 // replayOptions are the flags of the verb.
 type replayOptions struct {
-	f         inbox.ReplayFilter
+	f         audit.ReplayFilter
 	since, to string
 }
 
@@ -40,14 +40,14 @@ written to.`,
 }
 
 func runReplay(ctx context.Context, c *cli.Env, o replayOptions) error {
-	at, err := inboxOptions(c)
+	at, err := inboxFolders(c)
 	if err != nil {
 		return err
 	}
 	if o.f.Since, err = parseSince(o.since, time.Now()); err != nil {
 		return cli.Usage(err)
 	}
-	n, err := inbox.Replay(at, o.f, o.to)
+	n, err := audit.Replay(at, o.f, o.to)
 	if err != nil {
 		return err
 	}

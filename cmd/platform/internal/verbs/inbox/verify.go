@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/aurorabot-dev/platform/bridge/inbox"
+	"github.com/aurorabot-dev/platform/bridge/inbox/audit"
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/cli"
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/console"
 )
@@ -39,13 +39,13 @@ lost stay a fault until their segment goes by its age. Both may run beside a pla
 }
 
 func runVerify(ctx context.Context, c *cli.Env, o verifyOptions) error {
-	at, err := inboxOptions(c)
+	at, err := inboxFolders(c)
 	if err != nil {
 		return err
 	}
-	compare := inbox.Verify
+	compare := audit.Verify
 	if o.repair {
-		compare = inbox.Repair
+		compare = audit.Repair
 	}
 	r, err := compare(at)
 	if err != nil {
@@ -62,7 +62,7 @@ func runVerify(ctx context.Context, c *cli.Env, o verifyOptions) error {
 	return err
 }
 
-func showReport(c *cli.Env, r *inbox.Report) {
+func showReport(c *cli.Env, r *audit.Report) {
 	c.Out.Printf("%d records in the journal, %d of them for the Brain\n", r.Records, r.Delivered)
 	c.Out.Printf("%d files, %d taken by the Brain, %d not visible yet\n", r.Files, r.Taken, r.Backlog)
 	for _, f := range r.Findings {

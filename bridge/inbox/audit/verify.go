@@ -1,4 +1,10 @@
-package inbox
+// Package audit looks at an inbox and its journal from outside, also while no
+// platform runs: it compares both, repairs files, writes events again elsewhere, and
+// removes what is old.
+//
+//	r, err := audit.Verify(audit.Folders{Inbox: "data/kernel/inbox", Journal: "data/journal"})
+//	if !r.OK() { … }
+package audit
 
 import (
 	"bytes"
@@ -15,10 +21,15 @@ import (
 	"time"
 
 	"github.com/aurorabot-dev/platform/amp"
+	"github.com/aurorabot-dev/platform/bridge/inbox/internal/checkpoint"
+	"github.com/aurorabot-dev/platform/bridge/inbox/internal/folders"
 	"github.com/aurorabot-dev/platform/bridge/inbox/queue"
 	"github.com/aurorabot-dev/platform/bridge/journal"
 	"github.com/aurorabot-dev/platform/bridge/journal/segment"
 )
+
+// Folders are where an inbox and its journal are.
+type Folders struct{ Inbox, Journal string }
 
 // Finding is one difference between the journal and the files.
 type Finding struct {
@@ -75,31 +86,31 @@ var seed = maphash.MakeSeed()
 // Verify compares the journal, its checkpoint and the files of an inbox with
 // each other, and explains each difference. It changes nothing, see [Repair]; what a running
 // platform or Brain moves meanwhile may show up as a finding, not as a fault.
-func Verify(opt Options) (*Report, error) { return compare(opt, false) }
+func Verify(at Folders) (*Report, error) { return compare(at, false) }
 
-func compare(opt Options, repair bool) (*Report, error) {
+func compare(at Folders, repair bool) (*Report, error) {
 	r := &Report{Findings: []Finding{}, repair: repair}
-	cp, turn, err := readCheckpoint(opt.Journal.Dir)
+	cp, turn, err := checkpoint.Read(at.Journal)
 	if err != nil {
 		return nil, err
 	}
 	r.Projected = cp.Projected
-	files, err := r.files(opt.Dir)
+	files, err := r.files(at.Inbox)
 	if err != nil {
 		return nil, err
 	}
-	torn, err := segment.Torn(opt.Journal.Dir)
+	torn, err := segment.Torn(at.Journal)
 	if err != nil {
 		return nil, err
 	}
-	end, damage, err := r.journal(opt, cp, files)
+	end, damage, err := r.journal(at, cp, files)
 	if err != nil {
 		return nil, err
 	}
 	for _, d := range damage {
-		r.find(true, "lost_record", d.Segment, "%s%s", d, r.kept(opt.Journal.Dir, &d, &torn))
+		r.find(true, "lost_record", d.Segment, "%s%s", d, r.kept(at.Journal, &d, &torn))
 	}
-	if err := journal.CheckSummaries(opt.Journal.Dir, func(name string, again bool) {
+	if err := journal.CheckSummaries(at.Journal, func(name string, again bool) {
 		if again {
 			r.find(true, "summary", name, "this summary of ids is not valid; the next start makes it anew from its segment")
 		} else {
@@ -123,16 +134,16 @@ func compare(opt Options, repair bool) (*Report, error) {
 // kept says where the damaged bytes are kept, which it takes from torn, and keeps
 // them first if it is to repair.
 func (r *Report) kept(dir string, d *segment.Damage, torn *[]string) string {
-	at := slices.Index(*torn, d.TornName())
-	if at >= 0 {
-		*torn = slices.Delete(*torn, at, at+1)
+	i := slices.Index(*torn, d.TornName())
+	if i >= 0 {
+		*torn = slices.Delete(*torn, i, i+1)
 	}
 	if r.repair {
 		if err := d.Keep(dir); err != nil {
 			return fmt.Sprintf("; they could not be copied aside: %v", err)
 		}
 	}
-	if at >= 0 || d.Kept != "" {
+	if i >= 0 || d.Kept != "" {
 		return "; the bytes are kept in " + d.TornName()
 	}
 	if d.Bytes == 0 {
@@ -147,7 +158,7 @@ var eventFolders = []string{queue.Pending, queue.Processing, queue.Done, queue.F
 func (r *Report) files(dir string) (map[uint64]uint8, error) {
 	found := map[uint64]uint8{}
 	for i, folder := range eventFolders {
-		err := eachName(filepath.Join(dir, folder), func(name string) {
+		err := folders.Each(filepath.Join(dir, folder), func(name string) {
 			if _, _, ok := amp.ParseFileName(name); !ok {
 				if folder != queue.Failed || !strings.HasSuffix(name, ".reason") {
 					r.find(false, "stray", filepath.Join(folder, name), "not the name of an event; nothing here made it")
@@ -169,32 +180,9 @@ func (r *Report) files(dir string) (map[uint64]uint8, error) {
 	return found, nil
 }
 
-func eachName(dir string, fn func(string)) error {
-	f, err := os.Open(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	for {
-		names, err := f.Readdirnames(1024)
-		for _, name := range names {
-			fn(name)
-		}
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-	}
-}
-
 // journal goes through all records and returns the last position, and what is damaged.
-func (r *Report) journal(opt Options, cp checkpoint, files map[uint64]uint8) (end uint64, damage []segment.Damage, err error) {
-	reader, err := segment.OpenReader(opt.Journal.Dir, 1)
+func (r *Report) journal(at Folders, cp checkpoint.Checkpoint, files map[uint64]uint8) (end uint64, damage []segment.Damage, err error) {
+	reader, err := segment.OpenReader(at.Journal, 1)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -226,15 +214,15 @@ func (r *Report) journal(opt Options, cp checkpoint, files map[uint64]uint8) (en
 			r.find(rec.Seq <= before, "seq", rec.Name, "record %d has seq %d after %d of %q", rec.Pos, rec.Seq, before, rec.Source)
 		}
 		seqs[rec.Source] = rec.Seq
-		r.record(opt.Dir, cp, &rec, files, suspects)
+		r.record(at.Inbox, cp, &rec, files, suspects)
 	}
 	for key := range suspects {
 		delete(files, key)
 	}
-	if err := r.judge(opt, suspects); err != nil {
+	if err := r.judge(at, suspects); err != nil {
 		return 0, nil, err
 	}
-	r.foreign(opt.Dir, files, oldest, gaps)
+	r.foreign(at.Inbox, files, oldest, gaps)
 	return end, reader.Damage, nil
 }
 
@@ -247,7 +235,7 @@ type suspect struct {
 
 // record compares one record with its file, and takes that from files where they
 // agree. Else a later record with the same id may be the one that it is of.
-func (r *Report) record(dir string, cp checkpoint, rec *segment.Record, files map[uint64]uint8, suspects map[uint64]suspect) {
+func (r *Report) record(dir string, cp checkpoint.Checkpoint, rec *segment.Record, files map[uint64]uint8, suspects map[uint64]suspect) {
 	key := short(rec.Name)
 	folder, found := files[key]
 	deliver := rec.Kind == segment.Deliver
@@ -293,7 +281,7 @@ func differs(dir, folder string, rec *segment.Record) (what, text string) {
 }
 
 // judge reports the suspects, which it finds in the journal again.
-func (r *Report) judge(opt Options, suspects map[uint64]suspect) error {
+func (r *Report) judge(at Folders, suspects map[uint64]suspect) error {
 	if len(suspects) == 0 {
 		return nil
 	}
@@ -301,7 +289,7 @@ func (r *Report) judge(opt Options, suspects map[uint64]suspect) error {
 	for _, s := range suspects {
 		from = min(from, s.pos)
 	}
-	reader, err := segment.OpenReader(opt.Journal.Dir, from)
+	reader, err := segment.OpenReader(at.Journal, from)
 	if err != nil {
 		return err
 	}
@@ -319,12 +307,12 @@ func (r *Report) judge(opt Options, suspects map[uint64]suspect) error {
 			continue
 		}
 		left--
-		switch what, text := differs(opt.Dir, eventFolders[s.folder], &rec); what {
+		switch what, text := differs(at.Inbox, eventFolders[s.folder], &rec); what {
 		case "": // moved since
 		case "not_for_delivery":
 			r.find(true, what, rec.Name, "%s", text)
 		default:
-			r.broken(what, opt.Dir, eventFolders[s.folder], &rec, text)
+			r.broken(what, at.Inbox, eventFolders[s.folder], &rec, text)
 		}
 	}
 	return nil
@@ -334,7 +322,7 @@ func (r *Report) judge(opt Options, suspects map[uint64]suspect) error {
 func (r *Report) broken(what, dir, folder string, rec *segment.Record, text string) {
 	f := Finding{Fault: true, What: what, Name: rec.Name, Text: text}
 	if r.repair {
-		switch kept, err := mend(dir, folder, rec); {
+		switch kept, err := folders.Exchange(dir, folder, rec.Name, rec.Body, rec.Time); {
 		case errors.Is(err, fs.ErrNotExist):
 			f.Text += "; it was moved meanwhile and is left alone"
 		case kept == "":
@@ -359,7 +347,7 @@ func (r *Report) foreign(dir string, files map[uint64]uint8, oldest time.Time, g
 	}
 	for i, folder := range eventFolders {
 		// The error was found above already; a folder that has gone since has no files.
-		_ = eachName(filepath.Join(dir, folder), func(name string) {
+		_ = folders.Each(filepath.Join(dir, folder), func(name string) {
 			if at, left := files[short(name)]; !left || int(at) != i {
 				return
 			}

@@ -1,4 +1,6 @@
-package inbox
+// Package checkpoint keeps how far the files of an inbox are made of its journal,
+// in a small file beside the journal.
+package checkpoint
 
 import (
 	"cmp"
@@ -17,11 +19,11 @@ import (
 	"github.com/aurorabot-dev/platform/mcpkit/durable"
 )
 
-// checkpoint says how far the files are made of the journal. It is kept beside
-// the journal, in two [slots] written in turn, so that one of them is whole.
+// Checkpoint says how far the files are made of the journal. It is kept in two
+// [slots] that are written in turn, so that one of them is whole.
 //
 //	body: projected, intent, boot id
-type checkpoint struct {
+type Checkpoint struct {
 	// Every record up to Projected is settled: its file is visible and durable,
 	// or it needs none.
 	Projected uint64
@@ -33,20 +35,25 @@ type checkpoint struct {
 }
 
 const (
-	checkpointName  = "projection"
-	checkpointMagic = "aurproj1"
-	checkpointSize  = 8 + 8 + 16
+	// Name is that of the file in the journal's folder.
+	Name = "projection"
+
+	magic = "aurproj1"
+	size  = 8 + 8 + 16
 )
 
-type checkpointFile struct {
-	f     *os.File
-	syncs *atomic.Int64 // counts sync calls
-	turn  uint64
-	boot  uuid.UUID
-	bad   bool // a write or sync failed: the file must not be used again
+// File is the file that checkpoints are written to.
+type File struct {
+	Syncs *atomic.Int64 // counts sync calls
+	Turn  uint64        // of the slot that was written last
+
+	f    *os.File
+	boot uuid.UUID
+	bad  bool // a write or sync failed: the file must not be used again
 }
 
-func bootID() uuid.UUID {
+// BootID is the id of the machine's present run; zero where it is not to be had.
+func BootID() uuid.UUID {
 	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
 		return uuid.Nil
@@ -58,33 +65,34 @@ func bootID() uuid.UUID {
 	return id
 }
 
-// readCheckpoint returns the latest whole slot and its turn; turn 0 when there is none.
-func readCheckpoint(dir string) (cp checkpoint, turn uint64, err error) {
-	raw, err := os.ReadFile(filepath.Join(dir, checkpointName))
+// Read returns the latest whole slot in the journal's folder and its turn; turn 0
+// when there is none.
+func Read(dir string) (cp Checkpoint, turn uint64, err error) {
+	raw, err := os.ReadFile(filepath.Join(dir, Name))
 	if err != nil {
 		if errors.Is(err, os.ErrNotExist) {
 			err = nil
 		}
 		return cp, 0, err
 	}
-	turn, b := slots.Latest(raw, checkpointMagic, checkpointSize)
+	turn, b := slots.Latest(raw, magic, size)
 	if turn > 0 {
 		le := binary.LittleEndian
-		cp = checkpoint{Projected: le.Uint64(b), Intent: le.Uint64(b[8:]), Boot: uuid.UUID(b[16:])}
+		cp = Checkpoint{Projected: le.Uint64(b), Intent: le.Uint64(b[8:]), Boot: uuid.UUID(b[16:])}
 	}
 	return cp, turn, nil
 }
 
-// replace makes a new, durable checkpoint file: at start, and after a write or
+// Replace makes a new, durable checkpoint file: at start, and after a write or
 // sync of the old one failed.
-func (c *checkpointFile) replace(dir string, projected uint64) error {
-	path := filepath.Join(dir, checkpointName)
+func (c *File) Replace(dir string, projected uint64) error {
+	path := filepath.Join(dir, Name)
 	f, err := os.OpenFile(path+".tmp", os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return err
 	}
-	next := checkpointFile{f: f, syncs: c.syncs, turn: c.turn, boot: bootID()}
-	err = next.save(projected, 0, true)
+	next := File{f: f, Syncs: c.Syncs, Turn: c.Turn, boot: BootID()}
+	err = next.Save(projected, 0, true)
 	if err == nil {
 		err = f.Truncate(2 * slots.Size)
 	}
@@ -99,34 +107,34 @@ func (c *checkpointFile) replace(dir string, projected uint64) error {
 		os.Remove(path + ".tmp")
 		return fmt.Errorf("writing checkpoint: %w", err)
 	}
-	c.close()
+	c.Close()
 	*c = next
 	return durable.SyncDir(dir)
 }
 
-// renew saves a checkpoint without an intent, in the file as it is where that
+// Renew saves a checkpoint without an intent, in the file as it is where that
 // can be trusted: a full disk may have no room for a new one.
-func (c *checkpointFile) renew(dir string, projected uint64) error {
-	if !c.bad && c.save(projected, 0, true) == nil {
+func (c *File) Renew(dir string, projected uint64) error {
+	if !c.bad && c.Save(projected, 0, true) == nil {
 		return nil
 	}
-	return c.replace(dir, projected)
+	return c.Replace(dir, projected)
 }
 
-// save writes the next slot, and syncs it where the order of what follows depends on it.
-func (c *checkpointFile) save(projected, intent uint64, sync bool) (err error) {
+// Save writes the next slot, and syncs it where the order of what follows depends on it.
+func (c *File) Save(projected, intent uint64, sync bool) (err error) {
 	defer func() { c.bad = c.bad || err != nil }()
-	c.turn++
+	c.Turn++
 	le := binary.LittleEndian
-	b := le.AppendUint64(make([]byte, 0, checkpointSize), projected)
+	b := le.AppendUint64(make([]byte, 0, size), projected)
 	b = append(le.AppendUint64(b, intent), c.boot[:]...)
-	if err := slots.Write(c.f, checkpointMagic, c.turn, b); err != nil {
+	if err := slots.Write(c.f, magic, c.Turn, b); err != nil {
 		return fmt.Errorf("writing checkpoint: %w", err)
 	}
 	if !sync {
 		return nil
 	}
-	c.syncs.Add(1)
+	c.Syncs.Add(1)
 	if err := unix.Fdatasync(int(c.f.Fd())); err != nil {
 		return fmt.Errorf("syncing checkpoint: %w", err)
 	}
@@ -137,7 +145,8 @@ func (c *checkpointFile) save(projected, intent uint64, sync bool) (err error) {
 	return nil
 }
 
-func (c *checkpointFile) close() {
+// Close closes the file.
+func (c *File) Close() {
 	if c.f != nil {
 		c.f.Close()
 	}

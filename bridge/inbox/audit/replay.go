@@ -1,4 +1,4 @@
-package inbox
+package audit
 
 import (
 	"errors"
@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/aurorabot-dev/platform/bridge/inbox/internal/checkpoint"
 	"github.com/aurorabot-dev/platform/bridge/inbox/queue"
 	"github.com/aurorabot-dev/platform/bridge/internal/lockfile"
 	"github.com/aurorabot-dev/platform/bridge/journal"
@@ -26,8 +27,8 @@ type ReplayFilter struct {
 // missing, under their names and with their times. It never writes into the
 // inbox itself and leaves files alone that are there already. It returns how
 // many it wrote.
-func Replay(opt Options, f ReplayFilter, to string) (written int64, err error) {
-	inboxDir, err := filepath.Abs(opt.Dir)
+func Replay(at Folders, f ReplayFilter, to string) (written int64, err error) {
+	inboxDir, err := filepath.Abs(at.Inbox)
 	if err != nil {
 		return 0, err
 	}
@@ -41,7 +42,7 @@ func Replay(opt Options, f ReplayFilter, to string) (written int64, err error) {
 	if err := os.MkdirAll(target, 0o700); err != nil {
 		return 0, err
 	}
-	r, err := segment.OpenReader(opt.Journal.Dir, 1)
+	r, err := segment.OpenReader(at.Journal, 1)
 	if err != nil {
 		return 0, err
 	}
@@ -77,32 +78,26 @@ func Replay(opt Options, f ReplayFilter, to string) (written int64, err error) {
 // PrunePolicy says what may stay of an inbox and its journal.
 type PrunePolicy struct {
 	Done, Failed, Rejected queue.Policy
-	JournalBytes           int64         // 0: as the options say
-	JournalAge             time.Duration // 0: as the options say
+	JournalBytes           int64         // 0: the journal's default
+	JournalAge             time.Duration // 0: the journal's default
 }
 
 // Prune removes old finished things: files of done/, failed/ and rejected/, and
 // whole segments of the journal. It never touches what is pending, claimed or
 // not delivered. The journal of a running platform is left to that platform;
 // skipped says so. A dry run only tells.
-func Prune(opt Options, p PrunePolicy, dryRun bool) (files []queue.Pruned, segments []journal.Dropped, skipped error, err error) {
-	files, err = queue.Dir(opt.Dir).Prune(map[string]queue.Policy{
+func Prune(at Folders, p PrunePolicy, dryRun bool) (files []queue.Pruned, segments []journal.Dropped, skipped error, err error) {
+	files, err = queue.Dir(at.Inbox).Prune(map[string]queue.Policy{
 		queue.Done: p.Done, queue.Failed: p.Failed, queue.Rejected: p.Rejected}, dryRun)
 	if err != nil {
 		return files, nil, nil, err
 	}
-	cp, _, err := readCheckpoint(opt.Journal.Dir)
+	cp, _, err := checkpoint.Read(at.Journal)
 	if err != nil {
 		return files, nil, nil, err
 	}
-	jopt := opt.Journal
-	if p.JournalBytes > 0 {
-		jopt.KeepBytes = p.JournalBytes
-	}
-	if p.JournalAge > 0 {
-		jopt.KeepAge = p.JournalAge
-	}
-	segments, err = journal.Prune(jopt, cp.Projected, dryRun)
+	keep := journal.Options{Dir: at.Journal, KeepBytes: p.JournalBytes, KeepAge: p.JournalAge}
+	segments, err = journal.Prune(keep, cp.Projected, dryRun)
 	if errors.Is(err, lockfile.ErrLocked) {
 		return files, nil, err, nil
 	}

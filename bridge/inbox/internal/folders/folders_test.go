@@ -1,4 +1,4 @@
-package inbox
+package folders
 
 import (
 	"errors"
@@ -13,28 +13,28 @@ import (
 	"github.com/aurorabot-dev/platform/bridge/inbox/queue"
 )
 
-func testDirs(t *testing.T) *dirs {
+func testDirs(t *testing.T) *Dirs {
 	t.Helper()
 	root := filepath.Join(t.TempDir(), "inbox")
 	if _, err := queue.Prepare(root); err != nil {
 		t.Fatal(err)
 	}
-	d, err := openDirs(root, new(atomic.Int64))
+	d, err := Open(root, new(atomic.Int64))
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(d.close)
+	t.Cleanup(d.Close)
 	return d
 }
 
-func write(t *testing.T, d *dirs, name, text string) {
+func write(t *testing.T, d *Dirs, name, text string) {
 	t.Helper()
-	if err := d.write(new(openFiles), name, []byte(text), time.Now()); err != nil {
+	if err := d.Write(new(Files), name, []byte(text), time.Now()); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func content(t *testing.T, d *dirs, folder, name string) string {
+func content(t *testing.T, d *Dirs, folder, name string) string {
 	t.Helper()
 	raw, err := os.ReadFile(filepath.Join(d.root, folder, name))
 	if errors.Is(err, os.ErrNotExist) {
@@ -50,29 +50,29 @@ func TestWithoutSyncfsEachFileIsSynced(t *testing.T) {
 	d := testDirs(t)
 	d.syncfs = func(int) error { return unix.ENOSYS }
 	write(t, d, "event_t_1.json", "one")
-	if err := d.sync(&openFiles{more: true}, true); err != nil {
+	if err := d.Sync(&Files{more: true}, true); err != nil {
 		t.Error(err)
 	}
 	d.syncfs = func(int) error { return unix.EIO }
-	if err := d.sync(&openFiles{more: true}, true); !errors.Is(err, unix.EIO) {
+	if err := d.Sync(&Files{more: true}, true); !errors.Is(err, unix.EIO) {
 		t.Errorf("a sync that failed: %v", err)
 	}
 }
 
 func TestAVisibleFileIsNeverOverwritten(t *testing.T) {
 	const name = "event_t_1.json"
-	for how, publish := range map[string]func(*dirs) error{
-		"rename": func(d *dirs) error {
-			if placed, err := d.publish(name); err != nil || placed {
+	for how, publish := range map[string]func(*Dirs) error{
+		"rename": func(d *Dirs) error {
+			if placed, err := d.Publish(name); err != nil || placed {
 				return errors.Join(errors.New("placed over a file"), err)
 			}
 			return unix.EEXIST
 		},
-		"link": func(d *dirs) error { return d.publishByLink(name) },
+		"link": func(d *Dirs) error { return d.publishByLink(name) },
 	} {
 		d := testDirs(t)
 		write(t, d, name, "first")
-		if placed, err := d.publish(name); err != nil || !placed {
+		if placed, err := d.Publish(name); err != nil || !placed {
 			t.Fatal(placed, err)
 		}
 		write(t, d, name, "second")
