@@ -39,6 +39,23 @@ var Rules = []Rule{
 	{"stripe-key", []string{"sk_live_", "sk_test_", "rk_live_", "rk_test_", "whsec_"}, token(alnum, 16, 255, 0)},
 	{"npm-token", []string{"npm_"}, token(alnum, 36, 36, 0)},
 	{"huggingface-token", []string{"hf_"}, token(alnum, 30, 64, 0)},
+	{"telegram-token", []string{":AA"}, telegram},
+	{"sendgrid-key", []string{"SG."}, parts(dashed, 22, 43)},
+	{"airtable-token", []string{"pat"}, parts(alnum, 14, 64)},
+	{"webhook", []string{"hooks.slack.com/services/", "hooks.slack.com/workflows/", "hooks.slack.com/triggers/", "discord.com/api/webhooks/", "discordapp.com/api/webhooks/"}, webhook},
+	{"digitalocean-token", []string{"dop_v1_", "doo_v1_", "dor_v1_"}, token(alnum, 64, 64, 0)},
+	{"notion-token", []string{"ntn_"}, token(alnum, 40, 64, 0)},
+	{"linear-key", []string{"lin_api_", "lin_oauth_"}, token(alnum, 32, 64, 0)},
+	{"figma-token", []string{"figd_", "figu_", "figo_"}, token(dashed, 36, 64, 0)},
+	{"api-key", []string{"gsk_", "xai-", "pplx-", "nvapi-", "r8_", "sbp_", "glsa_", "rubygems_", "dckr_pat_", "sntrys_", "sntryu_", "pscale_tkn_", "pscale_pw_", "tskey-", "PMAK-"}, token(dashed, 24, 300, 0)},
+	{"vault-token", []string{"hvs.", "hvb.", "hvr."}, token(dashed, 24, 500, 0)},
+	{"shopify-token", []string{"shpat_", "shpca_", "shppa_", "shpss_"}, token(alnum, 32, 32, 0)},
+	{"pypi-token", []string{"pypi-AgE"}, token(dashed, 40, 1000, 0)},
+	{"databricks-token", []string{"dapi"}, token(digit|lower|dash, 32, 34, 24)},
+	{"doppler-token", []string{"dp.pt.", "dp.st.", "dp.ct.", "dp.sa.", "dp.scim."}, token(dashed|base64, 40, 80, 0)},
+	{"atlassian-token", []string{"ATATT3", "ATCTT3", "ATSTT3"}, token(dashed|base64, 50, 400, 0)},
+	{"gitlab-token", []string{"gldt-", "glptt-", "glrt-", "glcbt-", "glsoat-"}, token(dashed, 20, 255, 0)},
+	{"cookie", []string{"Cookie: ", "cookie: "}, cookie},
 	{"jwt", []string{"eyJ"}, jwt},
 	{"bearer", []string{"Bearer ", "bearer ", "BEARER "}, bearer},
 	{"basic-auth", []string{"Basic ", "basic "}, basic},
@@ -103,7 +120,7 @@ const (
 	dash
 	base64    // + / = . ~
 	authority // ends the authority of a URL, as blanks and controls do
-	lastNamed // ends the name of a secret: password, secret, token, key, passphrase
+	lastNamed // ends the name of a secret: password, secret, token, key, passphrase, auth
 
 	upperAlnum = digit | upperCase
 	alnum      = digit | lower | upperCase
@@ -131,7 +148,7 @@ var class = func() (t [256]uint8) {
 		if c <= ' ' || strings.IndexByte("/?#\"'<>`", byte(c)) >= 0 {
 			t[c] |= authority
 		}
-		if strings.IndexByte("dtnyeDTNYE", byte(c)) >= 0 {
+		if strings.IndexByte("dtnyehDTNYEH", byte(c)) >= 0 {
 			t[c] |= lastNamed
 		}
 	}
@@ -176,6 +193,80 @@ func token(of uint8, least, most, plain int) func(string, int, int) (int, int) {
 		}
 		return at, end
 	}
+}
+
+// parts finds a literal followed by two parts of a class with a dot between, of
+// exactly those lengths, as a word of its own.
+func parts(of uint8, first, second int) func(string, int, int) (int, int) {
+	return func(s string, at, after int) (int, int) {
+		if !startsWord(s, at) {
+			return 0, 0
+		}
+		dot := run(s[:min(len(s), after+first+1)], after, of)
+		if dot != after+first || dot == len(s) || s[dot] != '.' {
+			return 0, 0
+		}
+		end := run(s[:min(len(s), dot+second+2)], dot+1, of)
+		if end != dot+1+second {
+			return 0, 0
+		}
+		return at, end
+	}
+}
+
+// telegram finds the token of a bot: its id, a colon, and 35 characters that begin
+// with AA.
+func telegram(s string, at, after int) (int, int) {
+	start := at
+	for start > 0 && at-start < 12 && class[s[start-1]]&digit != 0 {
+		start--
+	}
+	end := run(s[:min(len(s), after+34)], after, dashed)
+	// In a URL the id follows the word "bot".
+	if n := at - start; n < 8 || n > 10 || end-after != 33 || !startsWord(s, start) && !strings.HasSuffix(s[:start], "/bot") {
+		return 0, 0
+	}
+	return start, end
+}
+
+// webhook finds the part of an address that lets whoever knows it post.
+func webhook(s string, _, after int) (int, int) {
+	end := after
+	for end < len(s) && (class[s[end]]&dashed != 0 || s[end] == '/') {
+		end++
+	}
+	if end-after < 20 || !strings.Contains(s[after:end], "/") {
+		return 0, 0
+	}
+	return after, end
+}
+
+// cookie finds the value of the first cookie of a header (RFC 6265 sections 4.1 and
+// 4.2); of a Cookie header it finds all values with the names between.
+func cookie(s string, at, after int) (int, int) {
+	name := run(s, after, dashed)
+	if name == after || name == len(s) || s[name] != '=' {
+		return 0, 0
+	}
+	start, end := name+1, name+1
+	for end < len(s) && s[end] > ' ' && s[end] < 0x7f && strings.IndexByte("\"',;\\", s[end]) < 0 {
+		end++
+	}
+	if end-start < 8 || placeholder(s[start:end]) {
+		return 0, 0
+	}
+	for at == 0 || s[at-1] != '-' { // not Set-Cookie, whose attributes stay
+		next := strings.TrimPrefix(s[end:], "; ")
+		value := strings.IndexByte(next, '=')
+		if len(next) == len(s[end:]) || value <= 0 || run(next, 0, dashed) != value {
+			break
+		}
+		end = len(s) - len(next) + value + 1
+		for end < len(s) && s[end] > ' ' && s[end] < 0x7f && strings.IndexByte("\"',;\\", s[end]) < 0 {
+			end++
+		}
+	}
+	return start, end
 }
 
 // maxInnerHeader is how long the first part of a jwt is that follows a dash: in a
@@ -371,7 +462,9 @@ func SecretName(name string) bool {
 	case 't':
 		ends = []string{"secret"}
 	case 'y':
-		ends = []string{"apikey", "accesskey", "secretkey", "privatekey"}
+		ends = []string{"apikey", "accesskey", "accountkey", "authkey", "secretkey", "privatekey"}
+	case 'h':
+		ends = []string{"basicauth"}
 	}
 	if slices.ContainsFunc(ends, func(end string) bool { return strings.HasSuffix(n, end) }) {
 		return true
@@ -381,7 +474,7 @@ func SecretName(name string) bool {
 		return false
 	}
 	// Tokens that are places in a list or in a text, and must be passed on.
-	for _, end := range []string{"page", "next", "previous", "prev", "continuation", "sync", "pagination", "progress", "resume", "resumption", "cancel", "cancellation", "max", "min", "start", "stop", "end", "eos", "bos", "pad", "sep", "mask", "change"} {
+	for _, end := range []string{"page", "next", "previous", "prev", "continuation", "sync", "pagination", "progress", "resume", "resumption", "cancel", "cancellation", "max", "min", "start", "stop", "end", "eos", "bos", "pad", "sep", "mask", "change", "skip", "cursor", "scroll", "upload", "delta", "seek", "marker", "offset", "bookmark", "watch", "checkpoint", "position", "after", "before", "forward", "backward", "starting", "continue", "list", "query", "iterator", "more", "idempotency"} {
 		if strings.HasSuffix(kind, end) {
 			return false
 		}
@@ -399,7 +492,7 @@ func endsLikeSecret(name string) bool {
 		return true
 	}
 	switch [2]byte{name[n-2] | 0x20, name[n-1] | 0x20} {
-	case [2]byte{'r', 'd'}, [2]byte{'w', 'd'}, [2]byte{'s', 'e'}, [2]byte{'e', 't'}, [2]byte{'e', 'y'}, [2]byte{'e', 'n'}:
+	case [2]byte{'r', 'd'}, [2]byte{'w', 'd'}, [2]byte{'s', 'e'}, [2]byte{'e', 't'}, [2]byte{'e', 'y'}, [2]byte{'e', 'n'}, [2]byte{'t', 'h'}:
 		return true
 	}
 	return false
