@@ -103,9 +103,9 @@ func TestTheGatesShareOfACall(t *testing.T) {
 		calls      = 3200
 		answerTime = 2 * time.Second
 	)
-	// The SDK's server leaves one of some hundred thousand calls of such a load without
-	// an answer: it has read the request and waits for the next.
-	unanswered := func(err error) bool {
+	// On a busy machine one of some hundred thousand calls of such a load is answered
+	// later than that: a thread of the server did not run.
+	late := func(err error) bool {
 		f := fault.From(err)
 		return f != nil && f.Code == fault.Timeout || errors.Is(err, context.DeadlineExceeded)
 	}
@@ -117,7 +117,7 @@ func TestTheGatesShareOfACall(t *testing.T) {
 				wg.Go(func() {
 					for range calls / atOnce {
 						switch err := call(); {
-						case unanswered(err):
+						case late(err):
 							t.Log(err)
 						case err != nil:
 							t.Error(err)
