@@ -147,7 +147,7 @@ func New(ctx context.Context, c Conn, o Options, owner Owner) (*Session, error) 
 		s.wire = pipe.New(c.Stdin, c.Stdout, cfg.MaxLine, cfg.WriteTimeout, s.alive)
 	}
 	s.conn = rpc.New(s.wire, rpc.Options{
-		Server: c.Server, Peer: peer{s}, Logger: s.log, Ended: s.crashCode,
+		Server: c.Server, Peer: peer{s}, Ended: s.crashCode,
 		Timeout: cfg.CallTimeout, MaxTime: cfg.MaxCallTime, MaxLine: cfg.MaxLine,
 	})
 	s.link = newLink(s)

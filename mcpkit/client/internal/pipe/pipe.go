@@ -9,14 +9,12 @@
 package pipe
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/aurorabot-dev/platform/mcpkit/internal/jsonline"
@@ -35,7 +33,7 @@ var ErrHung = errors.New("the server hangs")
 
 // Pipes are the way over a process's stdin and stdout: messages are lines
 // (2025-11-25, basic/transports: stdio). One goroutine writes, and it writes
-// all that has gathered since its last write at once; but see TrySendNow.
+// all that has gathered since its last write at once.
 type Pipes struct {
 	stdin  io.WriteCloser
 	stdout io.ReadCloser
@@ -45,15 +43,8 @@ type Pipes struct {
 	mu      sync.Mutex
 	queue   []byte        // whole lines
 	room    chan struct{} // closed when the queue is taken; nil while nobody waits
-	batch   bool          // the writer writes
-	now     bool          // a sender writes, for the writer
 	closing bool          // no more sends
 	broken  error         // why the wire broke; Receive's error then
-
-	fd   syscall.RawConn  // of stdin; nil where a write to it may block
-	line []byte           // of the sender that writes
-	sent int              // of line; not positive after an error, which the writer meets again
-	send func(fd uintptr) // sends line
 
 	wake    chan struct{} // capacity 1: the queue is not empty, or closing
 	written chan struct{} // closed when the writer has ended
@@ -72,10 +63,6 @@ func New(stdin io.WriteCloser, stdout io.ReadCloser, maxLine int, stall time.Dur
 		wake:    make(chan struct{}, 1),
 		written: make(chan struct{}),
 		done:    make(chan struct{}),
-	}
-	if f, ok := stdin.(*os.File); ok && f.SetWriteDeadline(time.Time{}) == nil { // so it does not block
-		p.fd, _ = f.SyscallConn()
-		p.send = func(fd uintptr) { p.sent, _ = syscall.Write(int(fd), p.line) }
 	}
 	go p.write()
 	return p
@@ -116,32 +103,6 @@ func (p *Pipes) TrySend(msg []byte) bool {
 		return false
 	}
 	p.append(msg)
-	return true
-}
-
-// TrySendNow is TrySend for a message that has no others beside it: where nobody
-// writes, it does so itself as far as the pipe has room, which costs less than to
-// wake the writer.
-func (p *Pipes) TrySendNow(msg []byte) bool {
-	p.mu.Lock()
-	if p.fd == nil || p.closing || p.batch || p.now || len(p.queue) > 0 || len(msg) >= smallQueue {
-		p.mu.Unlock()
-		return p.TrySend(msg)
-	}
-	p.now = true
-	p.mu.Unlock()
-
-	p.line, p.sent = append(append(p.line[:0], msg...), '\n'), 0
-	p.fd.Control(p.send)
-
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.now = false; p.sent < len(p.line) {
-		p.queue = append(bytes.Clone(p.line[max(p.sent, 0):]), p.queue...)
-	}
-	if len(p.queue) > 0 || p.closing {
-		p.poke()
-	}
 	return true
 }
 
@@ -227,15 +188,11 @@ func (p *Pipes) write() {
 func (p *Pipes) take(spare []byte) (batch []byte, over bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.batch = false
-	if p.now { // who writes now wakes the writer again
-		return nil, false
-	}
 	if len(p.queue) == 0 {
 		p.queue = keepLittle(p.queue)
 		return nil, p.closing
 	}
-	batch, p.queue, p.batch = p.queue, spare[:0], true
+	batch, p.queue = p.queue, spare[:0]
 	p.freeRoom()
 	return batch, false
 }

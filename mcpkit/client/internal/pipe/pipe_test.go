@@ -205,9 +205,9 @@ func TestTheEndThatDoesNotComeIsNotWaitedFor(t *testing.T) {
 	p.Close()
 }
 
-// Senders that write themselves, others that queue, and a pipe that is full most of
-// the time: every message arrives whole, each sender's in order.
-func TestMessagesThatAreWrittenAtOnceKeepTheirOrder(t *testing.T) {
+// Senders that wait for room, others that do not, and a pipe that is full most of the
+// time: every message arrives whole, each sender's in order.
+func TestMessagesOfSeveralSendersKeepTheirOrder(t *testing.T) {
 	r, w, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
@@ -215,9 +215,6 @@ func TestMessagesThatAreWrittenAtOnceKeepTheirOrder(t *testing.T) {
 	out, outW := io.Pipe()
 	defer outW.Close()
 	p := New(w, out, 100, patience, nil)
-	if p.fd == nil {
-		t.Fatal("a pipe is not written to at once")
-	}
 	const senders, each = 4, 2000
 	pad := strings.Repeat("x", 1000)
 	var work sync.WaitGroup
@@ -225,7 +222,7 @@ func TestMessagesThatAreWrittenAtOnceKeepTheirOrder(t *testing.T) {
 		work.Go(func() {
 			for i := range each {
 				msg := fmt.Appendf(nil, "%d %d %s", s, i, pad[:i%len(pad)])
-				if (i+s)%3 > 0 && p.TrySendNow(msg) {
+				if (i+s)%3 > 0 && p.TrySend(msg) {
 					continue
 				}
 				if err := p.Send(context.Background(), msg); err != nil {
@@ -258,7 +255,7 @@ func TestMessagesThatAreWrittenAtOnceKeepTheirOrder(t *testing.T) {
 	r.Close()
 }
 
-func TestWhatCannotBeWrittenAtOnceIsTheWritersToSay(t *testing.T) {
+func TestWhatCannotBeWrittenIsTheWritersToSay(t *testing.T) {
 	for name, test := range map[string]struct {
 		gone bool // else it reads nothing
 		want string
@@ -276,7 +273,7 @@ func TestWhatCannotBeWrittenAtOnceIsTheWritersToSay(t *testing.T) {
 			defer outW.Close()
 			p := New(w, out, 100, 100*time.Millisecond, nil)
 			for range 100 { // 100 KB, more than a pipe holds
-				if !p.TrySendNow(make([]byte, 1000)) {
+				if !p.TrySend(make([]byte, 1000)) {
 					break // the writer has given up
 				}
 			}

@@ -11,7 +11,6 @@
 package rpc
 
 import (
-	"log/slog"
 	"time"
 
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
@@ -56,7 +55,6 @@ type Peer interface {
 type Options struct {
 	Server  string // its name, for messages
 	Peer    Peer
-	Logger  *slog.Logger
 	Timeout time.Duration // for a request, counted anew with each progress
 	MaxTime time.Duration // for a request in all, however much it progresses
 	MaxLine int           // bytes of a message from the server, for messages
