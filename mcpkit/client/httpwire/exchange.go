@@ -5,15 +5,14 @@ import (
 	"context"
 	"encoding/json"
 	"io"
-	"math/rand/v2"
 	"net/http"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/aurorabot-dev/platform/mcpkit/client"
 	"github.com/aurorabot-dev/platform/mcpkit/client/httpwire/internal/headers"
 	"github.com/aurorabot-dev/platform/mcpkit/client/httpwire/internal/outcome"
+	"github.com/aurorabot-dev/platform/mcpkit/client/httpwire/internal/request"
 	"github.com/aurorabot-dev/platform/mcpkit/client/internal/sse"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
 	"github.com/aurorabot-dev/platform/mcpkit/internal/jsonline"
@@ -114,7 +113,7 @@ func (w *Wire) post(ctx context.Context, x *exchange, limit time.Duration) (*htt
 	if what == "" {
 		what = "an answer"
 	}
-	return w.do(ctx, request{verb: http.MethodPost, to: to, body: x.body, what: what, denied: &x.denied, set: func(h http.Header) {
+	return w.do(ctx, request.Request{Verb: http.MethodPost, To: to, Body: x.body, What: what, Denied: &x.denied, Set: func(h http.Header) {
 		h.Set("Accept", "application/json, text/event-stream")
 		if x.version != "" {
 			version = x.version
@@ -158,7 +157,7 @@ func (w *Wire) refused(resp *http.Response, x *exchange) *fault.Error {
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxRefusal)) // what there is of it
 	m, isMessage := jsonline.Scan(bytes.TrimSpace(body))
 	isMessage = isMessage && m.Error != nil
-	if x.method != "initialize" && w.forgotten(resp, m, isMessage) {
+	if x.method != "initialize" && outcome.Forgotten(resp, m, isMessage) {
 		return fault.New(fault.SessionExpired, "server %s has forgotten the session; %s was not carried out, and a new session is opened", w.o.Name, x.method).Retry()
 	}
 	ours := isMessage && sameID(m.ID, x.id)
@@ -181,19 +180,6 @@ func (w *Wire) refused(resp *http.Response, x *exchange) *fault.Error {
 		f.Data, _ = json.Marshal(map[string]int64{"retry_after_ms": outcome.RetryAfter(resp).Milliseconds()}) // a number marshals
 	}
 	return f
-}
-
-// forgotten reports whether the answer says that there is no such session. The
-// protocol has 404 for it (2025-11-25, basic/transports: session management);
-// some servers send 400 and say it in words.
-func (w *Wire) forgotten(resp *http.Response, m jsonline.Message, isMessage bool) bool {
-	if resp.Request.Header.Get(headers.Session) == "" {
-		return false
-	}
-	if resp.StatusCode == http.StatusBadRequest && isMessage && (m.ID == nil || string(m.ID) == "null") {
-		return strings.Contains(strings.ToLower(jsonline.String(jsonline.Get(m.Error, "message"))), "session")
-	}
-	return resp.StatusCode == http.StatusNotFound
 }
 
 // message delivers what the server sent and reports whether it answers x, which
@@ -246,24 +232,21 @@ func sameID(a, b []byte) bool {
 }
 
 const (
-	resumeWait  = time.Second // before a stream is opened again, unless the server says otherwise
-	maxWait     = time.Minute
-	maxResumes  = 5 // in a row that bring nothing
-	longestWait = 10 * time.Minute
+	maxResumes = 5 // in a row that bring nothing
 )
 
 // stream reads an answer that is a stream of events, and resumes it where it
 // breaks and the server has said how (2025-11-25, basic/transports: resumability
 // and redelivery). The stateless protocol knows no resuming.
 func (w *Wire) stream(ctx context.Context, x *exchange, resp *http.Response) *fault.Error {
-	at := place{retry: -1}
+	at := sse.Place{Retry: -1}
 	for barren := 0; ; {
 		events, answered, err := w.events(x, sse.NewReader(resp.Body, w.o.MaxMessage), &at)
 		resp.Body.Close()
 		switch {
 		case answered || ctx.Err() != nil:
 			return nil
-		case at.id == "" || w.statelessNow():
+		case at.ID == "" || w.statelessNow():
 			return w.server.Cut(err, x.method)
 		}
 		if barren++; events > 0 {
@@ -273,10 +256,10 @@ func (w *Wire) stream(ctx context.Context, x *exchange, resp *http.Response) *fa
 			if barren > maxResumes {
 				return w.server.Cut(err, x.method)
 			}
-			if !sleep(ctx, at.wait(barren)) {
+			if !at.Sleep(ctx, barren) {
 				return nil
 			}
-			again, e := w.get(ctx, at.id)
+			again, e := w.get(ctx, at.ID)
 			switch {
 			case e != nil:
 				err = e
@@ -284,10 +267,10 @@ func (w *Wire) stream(ctx context.Context, x *exchange, resp *http.Response) *fa
 				resp = again
 			case again.StatusCode >= 500 || again.StatusCode == http.StatusTooManyRequests:
 				again.Body.Close()
-				at.retry = max(at.retry, outcome.RetryAfter(again))
+				at.Retry = max(at.Retry, outcome.RetryAfter(again))
 			default:
 				defer again.Body.Close()
-				if w.forgotten(again, jsonline.Message{}, false) {
+				if outcome.Forgotten(again, jsonline.Message{}, false) {
 					return fault.New(fault.SessionExpired, "server %s has forgotten the session before it answered %s", w.o.Name, x.method).Unknown()
 				}
 				body, _ := io.ReadAll(io.LimitReader(again.Body, maxRefusal))
@@ -297,36 +280,16 @@ func (w *Wire) stream(ctx context.Context, x *exchange, resp *http.Response) *fa
 	}
 }
 
-// place is how far a stream was read.
-type place struct {
-	id    string        // of the last event, or empty
-	retry time.Duration // that the server asked for, or negative
-}
-
-// wait is the pause before the nth attempt in a row to open the stream again.
-func (p place) wait(n int) time.Duration {
-	if p.retry >= 0 && n <= 1 {
-		return min(p.retry, longestWait)
-	}
-	d := min(max(p.retry, resumeWait)<<min(n, 6), maxWait)
-	return d/2 + rand.N(d/2+1)
-}
-
 // events delivers the messages of a stream until x is answered or it ends; at
 // follows. The error is why it ended.
-func (w *Wire) events(x *exchange, r *sse.Reader, at *place) (n int, answered bool, err error) {
+func (w *Wire) events(x *exchange, r *sse.Reader, at *sse.Place) (n int, answered bool, err error) {
 	for {
 		e, err := r.Next()
 		if err != nil {
 			return n, false, err
 		}
 		n++
-		if e.ID != "" {
-			at.id = e.ID
-		}
-		if e.Retry >= 0 {
-			at.retry = e.Retry
-		}
+		at.Pass(e)
 		switch {
 		case e.Name != "" && e.Name != "message", len(bytes.TrimSpace(e.Data)) == 0:
 		case e.Skipped > 0:
@@ -341,16 +304,5 @@ func (w *Wire) events(x *exchange, r *sse.Reader, at *place) (n int, answered bo
 		case w.message(x, e.Data):
 			return n, true, nil
 		}
-	}
-}
-
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/aurorabot-dev/platform/mcpkit/client"
 	"github.com/aurorabot-dev/platform/mcpkit/client/httpwire"
 	"github.com/aurorabot-dev/platform/mcpkit/client/httpwire/faultproxy"
+	"github.com/aurorabot-dev/platform/mcpkit/client/httpwire/internal/request"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
 	"github.com/aurorabot-dev/platform/mcpkit/signal"
 )
@@ -387,7 +388,7 @@ func TestAURLThatCouldBeReadOnTheWayIsRefused(t *testing.T) {
 		"https://example.com/mcp": true, "http://127.0.0.1:80/mcp": true, "http://localhost/mcp": true, "http://[::1]:8080/": true, "http://app.localhost/": true,
 		"http://example.com/mcp": false, "http://10.0.0.1/": false, "ftp://localhost/": false, "/mcp": false, "http://": false, "http://localhost.example.com/": false,
 	} {
-		if _, err := httpwire.CheckURL(url); (err == nil) != ok {
+		if _, err := request.CheckURL(url); (err == nil) != ok {
 			t.Errorf("%s: %v", url, err)
 		}
 	}

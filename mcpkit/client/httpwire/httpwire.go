@@ -37,6 +37,7 @@ import (
 	"github.com/aurorabot-dev/platform/mcpkit/client"
 	"github.com/aurorabot-dev/platform/mcpkit/client/httpwire/internal/headers"
 	"github.com/aurorabot-dev/platform/mcpkit/client/httpwire/internal/outcome"
+	"github.com/aurorabot-dev/platform/mcpkit/client/httpwire/internal/request"
 	"github.com/aurorabot-dev/platform/mcpkit/internal/jsonline"
 )
 
@@ -61,13 +62,20 @@ type Options struct {
 	Logger    *slog.Logger                          // nil: nothing is logged
 }
 
+// Authorizer shows a server who asks; see package request.
+type Authorizer = request.Authorizer
+
+// Bearer is the Authorizer of one token that never changes (RFC 6750, section
+// 2.1). An empty token adds nothing.
+func Bearer(token string) Authorizer { return request.Bearer(token) }
+
 // Wire is a client.Wire over HTTP.
 type Wire struct {
 	o      Options
 	server outcome.Server // its name
 	url    *url.URL
 	log    *slog.Logger
-	http   *http.Client
+	http   *request.Client
 
 	ctx    context.Context // of everything that the wire has open; ends with it
 	cancel context.CancelFunc
@@ -110,7 +118,7 @@ const (
 
 // New makes a wire. Nothing is sent before the first message.
 func New(o Options) (*Wire, error) {
-	u, err := CheckURL(o.URL)
+	u, err := request.CheckURL(o.URL)
 	if err != nil {
 		return nil, err
 	}
@@ -140,7 +148,10 @@ func New(o Options) (*Wire, error) {
 		ending: make(chan struct{}), noted: make(chan struct{}),
 		open: map[string]*exchange{},
 	}
-	w.http = newClient(o)
+	w.http = request.New(request.Options{
+		Server: o.Name, Header: o.Header, UserAgent: o.UserAgent, Authorizer: o.Authorizer,
+		DialTimeout: o.DialTimeout, Proxy: o.Proxy, TLS: o.TLS,
+	})
 	w.ctx, w.cancel = context.WithCancel(context.Background()) // ends in fail, by Close at the latest
 	w.work.Go(w.sendNotes)
 	return w, nil
@@ -377,7 +388,7 @@ func (w *Wire) Close() error {
 	done := make(chan struct{})
 	go func() {
 		w.work.Wait()
-		w.http.CloseIdleConnections()
+		w.http.CloseIdle()
 		close(done)
 	}()
 	t := time.NewTimer(endTime)
@@ -401,7 +412,7 @@ func (w *Wire) endSession(limit time.Duration) {
 		}
 		ctx, cancel := context.WithTimeout(w.ctx, limit)
 		defer cancel()
-		resp, err := w.do(ctx, request{verb: http.MethodDelete, to: w.url}, limit)
+		resp, err := w.do(ctx, request.Request{Verb: http.MethodDelete, To: w.url}, limit)
 		if err != nil {
 			w.log.Debug("the server was not told that its session is over", "error", err)
 			return
@@ -435,4 +446,23 @@ func (w *Wire) isOld() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.old != nil
+}
+
+// do sends a request with the version and the session, as far as they are known.
+func (w *Wire) do(ctx context.Context, r request.Request, limit time.Duration) (*http.Response, error) {
+	set := r.Set
+	r.Set = func(h http.Header) {
+		w.mu.Lock()
+		if w.version != "" {
+			h.Set(headers.Version, w.version)
+		}
+		if w.session != "" {
+			h.Set(headers.Session, w.session)
+		}
+		w.mu.Unlock()
+		if set != nil {
+			set(h)
+		}
+	}
+	return w.http.Do(ctx, r, limit)
 }

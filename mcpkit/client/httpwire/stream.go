@@ -7,6 +7,7 @@ import (
 
 	"github.com/aurorabot-dev/platform/mcpkit/client/httpwire/internal/headers"
 	"github.com/aurorabot-dev/platform/mcpkit/client/httpwire/internal/outcome"
+	"github.com/aurorabot-dev/platform/mcpkit/client/httpwire/internal/request"
 	"github.com/aurorabot-dev/platform/mcpkit/client/internal/sse"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
 	"github.com/aurorabot-dev/platform/mcpkit/internal/jsonline"
@@ -15,7 +16,7 @@ import (
 // get opens a stream of events, after the one with the id last if that is not
 // empty.
 func (w *Wire) get(ctx context.Context, last string) (*http.Response, error) {
-	return w.do(ctx, request{verb: http.MethodGet, to: w.url, what: "the stream of events", set: func(h http.Header) {
+	return w.do(ctx, request.Request{Verb: http.MethodGet, To: w.url, What: "the stream of events", Set: func(h http.Header) {
 		h.Set("Accept", "text/event-stream")
 		if last != "" {
 			h.Set(headers.LastEvent, last)
@@ -32,10 +33,10 @@ const maxUnreached = 2
 // the server). Where the server has none, that is no fault. It calls listening
 // once the first attempt has been answered.
 func (w *Wire) listen(listening func()) {
-	at := place{retry: -1}
+	at := sse.Place{Retry: -1}
 	opened := false
 	for barren := 0; ; {
-		resp, err := w.get(w.ctx, at.id)
+		resp, err := w.get(w.ctx, at.ID)
 		listening()
 		switch {
 		case err != nil:
@@ -53,20 +54,20 @@ func (w *Wire) listen(listening func()) {
 			n, _, err := w.events(nil, sse.NewReader(resp.Body, w.o.MaxMessage), &at)
 			resp.Body.Close()
 			w.log.Debug("the stream of events ended", "events", n, "error", err)
-			if n > 0 || time.Since(began) > maxWait {
+			if n > 0 || time.Since(began) > sse.MaxWait {
 				barren = 0
 			}
 		case resp.StatusCode >= 500 || resp.StatusCode == http.StatusTooManyRequests:
 			resp.Body.Close()
-			at.retry = max(at.retry, outcome.RetryAfter(resp))
+			at.Retry = max(at.Retry, outcome.RetryAfter(resp))
 		default:
 			resp.Body.Close()
-			if opened && w.forgotten(resp, jsonline.Message{}, false) {
+			if opened && outcome.Forgotten(resp, jsonline.Message{}, false) {
 				w.fail(fault.New(fault.SessionExpired, "server %s has forgotten the session; a new one is opened", w.o.Name).Retry())
 			}
 			return
 		}
-		if barren++; !sleep(w.ctx, at.wait(barren)) {
+		if barren++; !at.Sleep(w.ctx, barren) {
 			return
 		}
 	}
@@ -107,7 +108,7 @@ func (w *Wire) olderEra(ctx context.Context, refusal *http.Response, x *exchange
 	w.old = to
 	w.mu.Unlock()
 	w.work.Go(func() {
-		at := place{retry: -1}
+		at := sse.Place{Retry: -1}
 		for err = nil; err == nil; {
 			_, _, err = w.events(nil, r, &at)
 		}

@@ -25,6 +25,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/aurorabot-dev/platform/mcpkit/client/httpwire/internal/headers"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
 	"github.com/aurorabot-dev/platform/mcpkit/internal/jsonline"
 )
@@ -184,4 +185,17 @@ func htmlTag(b []byte) int {
 		return 0
 	}
 	return bytes.IndexByte(b, '>') + 1
+}
+
+// Forgotten reports whether the answer says that there is no such session. The
+// protocol has 404 for it (2025-11-25, basic/transports: session management);
+// some servers send 400 and say it in words.
+func Forgotten(resp *http.Response, m jsonline.Message, isMessage bool) bool {
+	if resp.Request.Header.Get(headers.Session) == "" {
+		return false
+	}
+	if resp.StatusCode == http.StatusBadRequest && isMessage && (m.ID == nil || string(m.ID) == "null") {
+		return strings.Contains(strings.ToLower(jsonline.String(jsonline.Get(m.Error, "message"))), "session")
+	}
+	return resp.StatusCode == http.StatusNotFound
 }

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package httpwire
+package request
 
 import "syscall"
 

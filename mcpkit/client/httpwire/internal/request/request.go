@@ -1,8 +1,16 @@
-package httpwire
+// Package request sends one HTTP request to a server: over connections of its own,
+// with what every request of the server carries, authorized, and again after a
+// challenge that the authorizer answers. It follows no redirection that leads
+// elsewhere, and nothing else is sent twice. What the body means is for others.
+//
+//	c := request.New(request.Options{Server: "search", UserAgent: "a", Authorizer: request.Bearer(token), DialTimeout: time.Second})
+//	resp, err := c.Do(ctx, request.Request{Verb: http.MethodGet, To: url}, time.Minute)
+package request
 
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"io"
 	"net"
@@ -14,9 +22,14 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/aurorabot-dev/platform/mcpkit/client/httpwire/internal/headers"
 	"github.com/aurorabot-dev/platform/mcpkit/client/httpwire/internal/outcome"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
+)
+
+const (
+	idleTime  = time.Minute      // an unused connection is kept
+	probeTime = 15 * time.Second // between signs of life on one that is used
+	maxSteps  = 3                // of redirection
 )
 
 // CheckURL is the URL of a server that may be spoken to: absolute, and with https
@@ -43,15 +56,29 @@ func Loopback(host string) bool {
 	return err == nil && a.IsLoopback()
 }
 
-const (
-	idleTime  = time.Minute      // an unused connection is kept
-	probeTime = 15 * time.Second // between signs of life on one that is used
-	maxSteps  = 3                // of redirection
-)
+// maxRefusal is how many bytes of an answer are read for who explains it.
+const maxRefusal = 64 << 10
 
-// newClient is an HTTP client of the wire's own: it shares no connections, keeps
-// no cookies, and takes no proxy but the one it is given.
-func newClient(o Options) *http.Client {
+// Options configure a Client. All fields but Header, Proxy and TLS are required.
+type Options struct {
+	Server      string // its name, for messages
+	Header      http.Header
+	UserAgent   string
+	Authorizer  Authorizer
+	DialTimeout time.Duration
+	Proxy       func(*http.Request) (*url.URL, error)
+	TLS         *tls.Config
+}
+
+// Client sends requests to one server. It is safe for concurrent use.
+type Client struct {
+	o    Options
+	http *http.Client
+}
+
+// New makes a client that shares no connections, keeps no cookies, and takes no
+// proxy but the one it is given.
+func New(o Options) *Client {
 	dialer := &net.Dialer{
 		Timeout: o.DialTimeout, Control: noticeDeath,
 		KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: probeTime, Interval: probeTime / 3, Count: 4},
@@ -67,7 +94,7 @@ func newClient(o Options) *http.Client {
 		MaxResponseHeaderBytes: 256 << 10,
 		HTTP2:                  &http.HTTP2Config{SendPingTimeout: probeTime, PingTimeout: probeTime},
 	}
-	return &http.Client{Transport: t, CheckRedirect: func(r *http.Request, via []*http.Request) error {
+	return &Client{o, &http.Client{Transport: t, CheckRedirect: func(r *http.Request, via []*http.Request) error {
 		// To the same server and as the same request, or not at all: another host
 		// must not see credentials, and a GET is no call.
 		first := via[0]
@@ -75,36 +102,39 @@ func newClient(o Options) *http.Client {
 			return http.ErrUseLastResponse
 		}
 		return nil
-	}}
+	}}}
 }
 
-// request is one HTTP request in the making.
-type request struct {
-	verb string
-	to   *url.URL
-	body []byte
-	set  func(http.Header) // what it needs beside the usual
-	what string            // the message's method, for faults
+// CloseIdle closes the connections that carry no request.
+func (c *Client) CloseIdle() { c.http.CloseIdleConnections() }
 
-	denied *bool // set where it fails because of who asks; may be nil
+// Request is one HTTP request in the making.
+type Request struct {
+	Verb string
+	To   *url.URL
+	Body []byte
+	Set  func(http.Header) // what it needs beside the usual; called for each attempt
+	What string            // the message's method, for faults; the verb
+
+	Denied *bool // set where it fails because of who asks; may be nil
 }
 
-// do sends a request, and again after a challenge that the authorizer answers. It
+// Do sends a request, and again after a challenge that the authorizer answers. It
 // returns any answer that began within limit, or for which there is no limit; the
 // error is a *fault.Error. Closing the body ends everything.
-func (w *Wire) do(ctx context.Context, r request, limit time.Duration) (*http.Response, error) {
-	if r.what == "" {
-		r.what = r.verb
+func (c *Client) Do(ctx context.Context, r Request, limit time.Duration) (*http.Response, error) {
+	if r.What == "" {
+		r.What = r.Verb
 	}
-	if r.denied == nil {
-		r.denied = new(bool)
+	if r.Denied == nil {
+		r.Denied = new(bool)
 	}
 	for tries := 0; ; tries++ {
-		resp, err := w.once(ctx, r, limit)
+		resp, err := c.once(ctx, r, limit)
 		if err != nil {
 			return nil, err
 		}
-		*r.denied = resp.StatusCode == http.StatusUnauthorized
+		*r.Denied = resp.StatusCode == http.StatusUnauthorized
 		if resp.StatusCode != http.StatusUnauthorized && resp.StatusCode != http.StatusForbidden || tries == maxChallenges {
 			return resp, nil
 		}
@@ -112,9 +142,9 @@ func (w *Wire) do(ctx context.Context, r request, limit time.Duration) (*http.Re
 		body, _ := io.ReadAll(io.LimitReader(resp.Body, maxRefusal))
 		resp.Body.Close()
 		resp.Body = io.NopCloser(bytes.NewReader(body))
-		again, err := w.o.Authorizer.Challenge(ctx, resp)
+		again, err := c.o.Authorizer.Challenge(ctx, resp)
 		if err != nil {
-			return nil, w.unauthorized(err)
+			return nil, c.unauthorized(err)
 		}
 		if !again {
 			resp.Body = io.NopCloser(bytes.NewReader(body))
@@ -123,15 +153,15 @@ func (w *Wire) do(ctx context.Context, r request, limit time.Duration) (*http.Re
 	}
 }
 
-func (w *Wire) unauthorized(err error) error {
+func (c *Client) unauthorized(err error) error {
 	var f *fault.Error
 	if errors.As(err, &f) {
 		return f
 	}
-	return fault.New(fault.NeedsAuth, "server %s wants an authorization: %v", w.o.Name, err)
+	return fault.New(fault.NeedsAuth, "server %s wants an authorization: %v", c.o.Server, err)
 }
 
-func (w *Wire) once(ctx context.Context, r request, limit time.Duration) (*http.Response, error) {
+func (c *Client) once(ctx context.Context, r Request, limit time.Duration) (*http.Response, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	if limit > 0 {
 		late := time.AfterFunc(limit, func() { cancel(outcome.ErrLate) })
@@ -143,44 +173,36 @@ func (w *Wire) once(ctx context.Context, r request, limit time.Duration) (*http.
 		WroteRequest:     func(httptrace.WroteRequestInfo) { sent.Store(true) },
 	})
 	var body io.Reader
-	if r.body != nil {
-		body = bytes.NewReader(r.body)
+	if r.Body != nil {
+		body = bytes.NewReader(r.Body)
 	}
-	q, err := http.NewRequestWithContext(ctx, r.verb, r.to.String(), body)
+	q, err := http.NewRequestWithContext(ctx, r.Verb, r.To.String(), body)
 	if err != nil {
 		cancel(nil)
-		return nil, fault.New(fault.Internal, "making a request for server %s failed", w.o.Name)
+		return nil, fault.New(fault.Internal, "making a request for server %s failed", c.o.Server)
 	}
-	for name, values := range w.o.Header {
+	for name, values := range c.o.Header {
 		q.Header[http.CanonicalHeaderKey(name)] = values
 	}
-	q.Header.Set("User-Agent", w.o.UserAgent)
-	if r.body != nil {
+	q.Header.Set("User-Agent", c.o.UserAgent)
+	if r.Body != nil {
 		q.Header.Set("Content-Type", "application/json")
 	}
-	w.mu.Lock()
-	if w.version != "" {
-		q.Header.Set(headers.Version, w.version)
+	if r.Set != nil {
+		r.Set(q.Header)
 	}
-	if w.session != "" {
-		q.Header.Set(headers.Session, w.session)
-	}
-	w.mu.Unlock()
-	if r.set != nil {
-		r.set(q.Header)
-	}
-	if err := w.o.Authorizer.Authorize(ctx, q); err != nil {
+	if err := c.o.Authorizer.Authorize(ctx, q); err != nil {
 		cancel(nil)
-		*r.denied = true
-		return nil, w.unauthorized(err)
+		*r.Denied = true
+		return nil, c.unauthorized(err)
 	}
-	resp, err := w.http.Do(q)
+	resp, err := c.http.Do(q)
 	if err != nil {
 		if why := context.Cause(ctx); why != nil {
 			err = why
 		}
 		cancel(nil)
-		return nil, w.server.Failed(err, sent.Load(), r.what)
+		return nil, outcome.Server(c.o.Server).Failed(err, sent.Load(), r.What)
 	}
 	resp.Body = &answerBody{resp.Body, func() { cancel(nil) }}
 	return resp, nil
