@@ -22,13 +22,38 @@ const (
 	snippetAfter  = 80 // characters from the hit on
 )
 
-// Fold brings text to the form in which it is compared: Unicode NFKC, so that
-// full-width and composed letters are one, without case.
+// Fold brings text to the form in which it is compared: Unicode NFKC without case, so
+// that full-width and composed letters are one; Latin, Greek and Cyrillic letters
+// without accents; katakana as hiragana; without variation selectors.
 func Fold(s string) string {
 	if isASCII(s) {
 		return strings.ToLower(s)
 	}
-	return norm.NFKC.String(cases.Fold().String(norm.NFKC.String(s)))
+	folded := norm.NFKC.String(cases.Fold().String(norm.NFKC.String(s)))
+	return norm.NFC.String(strings.Map(func(r rune) rune {
+		switch {
+		case unicode.Is(unicode.Variation_Selector, r), r >= 0x300 && r <= 0x36f: // combining accents
+			return -1
+		case r >= 'ァ' && r <= 'ヶ', r == 'ヽ', r == 'ヾ':
+			return r - 'ァ' + 'ぁ'
+		}
+		return r
+	}, withoutAccents(folded)))
+}
+
+// withoutAccents takes apart the letters of Latin, Greek and Cyrillic that have an
+// accent; those of other scripts stay whole, where a mark makes another letter.
+func withoutAccents(s string) string {
+	var b strings.Builder
+	b.Grow(len(s))
+	for _, r := range s {
+		if r >= 0xc0 && r < 0x530 && r != 'й' || r >= 0x1e00 && r < 0x2000 {
+			b.WriteString(norm.NFD.String(string(r)))
+			continue
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
 }
 
 func isASCII(s string) bool {

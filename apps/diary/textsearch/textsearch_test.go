@@ -11,9 +11,18 @@ func TestTextsAreComparedWithoutCaseWidthAndComposition(t *testing.T) {
 	for a, b := range map[string]string{
 		"ＡＢＣ１２３": "abc123", "Straße": "STRASSE", "Caf\u00e9": "cafe\u0301", "ﬁne": "FINE",
 		"ｶﾞ": "ガ", "①": "1", "ΣΊΣΥΦΟΣ": "σίσυφος", "㈱": "(株)", "Hello": "hELLO",
+		"café à côté": "cafe a cote", "らーめん": "ﾗｰﾒﾝ", "ガラス": "か\u3099らす", "葛\U000e0100城": "葛城", "ёлка": "елка", "Ἀθῆναι": "αθηναι", "회의": "\u1112\u116c\u110b\u1174",
 	} {
 		if Fold(a) != Fold(b) {
 			t.Errorf("%q folds to %q, %q to %q", a, Fold(a), b, Fold(b))
+		}
+	}
+}
+
+func TestAMarkThatMakesAnotherLetterStays(t *testing.T) {
+	for a, b := range map[string]string{"ガ": "カ", "ぱ": "ば", "й": "и", "회": "호", "한국": "한글"} {
+		if Fold(a) == Fold(b) {
+			t.Errorf("%q and %q are one: %q", a, b, Fold(a))
 		}
 	}
 }
