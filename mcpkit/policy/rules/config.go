@@ -231,8 +231,12 @@ func Load(path string) (*Rules, error) {
 func ReadFile(path string) ([]byte, error) { return smallfile.Read(path, strict.MaxSize, 0) }
 
 // Parse reads a policy file; file is its name in messages. The error is a
-// multierror of *strict.Faults, each with line, column and key.
+// multierror of *strict.Faults, each with line, column and key. A file of comments
+// alone, or of nothing, says nothing: what it leaves out is as in [Default].
 func Parse(file string, data []byte) (*Rules, error) {
+	if saysNothing(data) {
+		return Default(), nil
+	}
 	doc := strict.YAML(file, data, strict.Options{})
 	c := DefaultConfig()
 	doc.Decode(c)
@@ -246,6 +250,18 @@ func Parse(file string, data []byte) (*Rules, error) {
 		return nil, all
 	}
 	return compile(c, doc), nil
+}
+
+// saysNothing reports whether a YAML file has comments, marks of a document and blanks
+// alone.
+func saysNothing(data []byte) bool {
+	for line := range strings.Lines(strings.TrimPrefix(string(data), "\uFEFF")) {
+		line, _, _ = strings.Cut(line, "#")
+		if line = strings.TrimSpace(line); line != "" && line != "---" && line != "..." {
+			return false
+		}
+	}
+	return true
 }
 
 // check reports what the decoder cannot know.

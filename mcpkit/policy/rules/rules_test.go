@@ -18,6 +18,8 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"gopkg.in/yaml.v3"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/aurorabot-dev/platform/mcpkit/catalog"
 )
 
@@ -368,5 +370,21 @@ func TestTheSchemaTakesWhatParseTakes(t *testing.T) {
 		if checked := schema.Validate(value); (parsed == nil) != good || (checked == nil) != good {
 			t.Errorf("%q: Parse says %v, the schema says %v", text, parsed, checked)
 		}
+	}
+}
+
+func TestAFileThatSaysNothingIsTheDefaults(t *testing.T) {
+	for _, text := range []string{"", "\n \n", "# to be written\n", "\uFEFF# x\n---\n  # y\n", "---\n...\n"} {
+		r, err := Parse("policy.yaml", []byte(text))
+		if err != nil {
+			t.Errorf("%q: %v", text, err)
+			continue
+		}
+		if diff := cmp.Diff(Default().Config(), r.Config()); diff != "" {
+			t.Errorf("%q:\n%s", text, diff)
+		}
+	}
+	if _, err := Parse("policy.yaml", []byte("# x\nnothing\n")); err == nil {
+		t.Error("a word is no policy")
 	}
 }
