@@ -3,14 +3,10 @@ package externalizer
 import (
 	"cmp"
 	"context"
-	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"net"
-	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -18,6 +14,7 @@ import (
 	"github.com/cenkalti/backoff/v5"
 	openai "github.com/sashabaranov/go-openai"
 
+	"github.com/aurorabot-dev/platform/mcpkit/externalizer/wire"
 	export "github.com/aurorabot-dev/platform/mcpkit/openai"
 )
 
@@ -61,7 +58,7 @@ func (r *run) complete(ctx context.Context, x *export.Export) (*answer, error) {
 		if !f.passing || shown || step.Retries >= r.o.MaxRetries || ctx.Err() != nil {
 			return nil, &halt{f.stop, f.err}
 		}
-		delay := r.wire.after
+		delay := r.wire.After()
 		if delay < 0 {
 			delay = delays.NextBackOff()
 		}
@@ -130,7 +127,7 @@ func (r *run) attempt(ctx context.Context, req openai.ChatCompletionRequest) (a 
 	if err != nil {
 		return nil, false, err
 	}
-	if err := refused(r.wire.extra.whole.Bytes()); err != nil {
+	if err := r.wire.Refused(); err != nil {
 		return nil, false, err
 	}
 	if len(res.Choices) == 0 {
@@ -146,33 +143,10 @@ func (r *run) attempt(ctx context.Context, req openai.ChatCompletionRequest) (a 
 		a.text += part.Text
 	}
 	a.calls = m.ToolCalls[:min(len(m.ToolCalls), maxCalls)]
-	a.extras = r.wire.extra.of(len(a.calls))
-	a.dropRepeated()
+	a.extras = r.wire.Extras(len(a.calls))
+	a.calls, a.extras = wire.DropRepeated(a.calls, a.extras)
 	r.show(a.text)
 	return a, false, nil
-}
-
-// dropRepeated takes out calls that came twice: some endpoints send a call again
-// at another index, or first without its arguments. What differs in more than
-// that are calls of their own, whose ids are put right later.
-func (a *answer) dropRepeated() {
-	calls, extras := a.calls, a.extras
-	a.calls, a.extras = nil, nil
-	for i, c := range calls {
-		again := func(o openai.ToolCall) bool {
-			return c.ID != "" && o.ID == c.ID && o.Function.Name == c.Function.Name
-		}
-		same := func(o openai.ToolCall) bool { return again(o) && o.Function.Arguments == c.Function.Arguments }
-		whole := func(o openai.ToolCall) bool { return again(o) && !noArguments(o) }
-		if slices.ContainsFunc(a.calls, same) || noArguments(c) && slices.ContainsFunc(calls, whole) {
-			continue
-		}
-		a.calls, a.extras = append(a.calls, c), append(a.extras, extras[i])
-	}
-}
-
-func noArguments(c openai.ToolCall) bool {
-	return c.Function.Arguments == "" || c.Function.Arguments == "{}"
 }
 
 var (
@@ -217,13 +191,13 @@ func (r *run) stream(ctx context.Context, req openai.ChatCompletionRequest) (a *
 	}
 	a.text, a.refusal, a.reasoning = text.String(), refusal.String(), reasoning.String()
 	a.calls = calls.Calls()
-	a.extras = r.wire.extra.of(len(a.calls))
-	a.dropRepeated()
-	if a.finish == "" && r.wire.kind != "text/event-stream" {
-		if err := refused(r.wire.extra.whole.Bytes()); err != nil {
+	a.extras = r.wire.Extras(len(a.calls))
+	a.calls, a.extras = wire.DropRepeated(a.calls, a.extras)
+	if a.finish == "" && r.wire.Kind() != "text/event-stream" {
+		if err := r.wire.Refused(); err != nil {
 			return nil, shown, err
 		}
-		return nil, shown, fmt.Errorf("%w, but %s; ask it for whole answers", errNoStream, cmp.Or(r.wire.kind, "something without a type"))
+		return nil, shown, fmt.Errorf("%w, but %s; ask it for whole answers", errNoStream, cmp.Or(r.wire.Kind(), "something without a type"))
 	}
 	if a.finish == "" || a.finish == finishError { // a call may lack its last arguments, or all of them
 		return nil, shown, errBroken
@@ -272,85 +246,15 @@ type failure struct {
 	passing bool // asking again may help
 }
 
-// failure reads an error of the client library.
+// failure says what an error of an attempt means for the run.
 func (r *run) failure(err error) failure {
-	var api *openai.APIError
-	var req *openai.RequestError
-	var status int
-	var code, text string
 	switch {
-	case errors.As(err, &req): // it may hold what could be read of an APIError
-		status, text = req.HTTPStatusCode, string(req.Body)
-	case errors.As(err, &api):
-		status, code, text = api.HTTPStatusCode, fmt.Sprint(api.Code)+" "+api.Type, api.Message
-		if n, ok := api.Code.(int); ok && status == 0 && http.StatusText(n) != "" { // the status that it came too late for
-			status = n
-		}
 	case errors.Is(err, errSlow):
 		return failure{stop: StopModel, err: err}
 	case errors.Is(err, errBroken):
 		return failure{StopModel, err, true}
-	default:
-		return failure{StopModel, fmt.Errorf("asking the model: %w", r.clean(err)), isNetwork(err)}
 	}
-	text = r.hide(oneLine(text, 500))
-	said := strings.ToLower(code + " " + text)
-	lead := "the endpoint broke off its answer"
-	if status != 0 {
-		lead = fmt.Sprintf("the endpoint answered %d %s", status, http.StatusText(status))
-	}
-	f := failure{stop: StopModel, err: fmt.Errorf("%s: %s", lead, text)}
-	switch {
-	case anyOf(said, "context_length", "context length", "context window", "maximum context", "prompt is too long", "too many tokens") ||
-		status == http.StatusRequestEntityTooLarge:
-		f.stop, f.err = StopContext, fmt.Errorf("the conversation and its tools are too long for the model %s: %s", r.o.Model, text)
-	case strings.Contains(said, "content_filter"):
-		f.stop = StopFiltered
-	case strings.Contains(said, "insufficient_quota"): // a 429 that waiting does not cure
-	case status == 0:
-		f.passing = anyOf(said, "rate_limit", "overloaded", "server_error", "unavailable", "timeout")
-	default:
-		f.passing = status == http.StatusTooManyRequests || status == http.StatusRequestTimeout || status >= 500 && status != http.StatusNotImplemented
-	}
-	return f
-}
-
-// clean is err with the key taken out of its text, should anything have put it there.
-func (r *run) clean(err error) error {
-	if hidden := r.hide(err.Error()); hidden != err.Error() {
-		return errors.New(hidden)
-	}
-	return err
-}
-
-func (r *run) hide(s string) string {
-	if r.o.Key == "" {
-		return s
-	}
-	return strings.ReplaceAll(s, r.o.Key, "[key]")
-}
-
-// isNetwork tells a connection that failed from one that will never do, and
-// from an answer that is none.
-func isNetwork(err error) bool {
-	var certificate *tls.CertificateVerificationError
-	if errors.Is(err, errRedirect) || errors.Is(err, errPage) || errors.As(err, &certificate) {
-		return false
-	}
-	var failed *url.Error
-	var lost net.Error
-	return errors.Is(err, io.ErrUnexpectedEOF) || errors.As(err, &failed) || errors.As(err, &lost)
-}
-
-func anyOf(s string, parts ...string) bool {
-	return slices.ContainsFunc(parts, func(p string) bool { return strings.Contains(s, p) })
-}
-
-// oneLine is s on one line, in at most most bytes.
-func oneLine(s string, most int) string {
-	s = strings.Join(strings.Fields(s), " ")
-	if len(s) > most {
-		s = strings.ToValidUTF8(s[:most], "") + "…"
-	}
-	return s
+	f := wire.Explain(err, r.o.Model, r.o.Key)
+	stop := map[wire.Cause]Stop{wire.Failed: StopModel, wire.TooLong: StopContext, wire.Filtered: StopFiltered}[f.Cause]
+	return failure{stop, f.Err, f.Passing}
 }

@@ -13,6 +13,7 @@ import (
 	openai "github.com/sashabaranov/go-openai"
 
 	"github.com/aurorabot-dev/platform/mcpkit/catalog"
+	"github.com/aurorabot-dev/platform/mcpkit/externalizer/wire"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
 	"github.com/aurorabot-dev/platform/mcpkit/host"
 	export "github.com/aurorabot-dev/platform/mcpkit/openai"
@@ -68,7 +69,7 @@ func (r *run) read(x *export.Export, wanted openai.ToolCall) (Call, openai.ToolC
 		if isObject(wanted.Function.Arguments) {
 			shown.Function.Arguments = wanted.Function.Arguments
 		} else if strings.TrimSpace(wanted.Function.Arguments) != "" {
-			f.Data, _ = json.Marshal(map[string]string{"sent": oneLine(wanted.Function.Arguments, 300)})
+			f.Data, _ = json.Marshal(map[string]string{"sent": wire.OneLine(wanted.Function.Arguments, 300)})
 		}
 		c.Error = &f
 		return c, shown

@@ -82,7 +82,6 @@ var longer = map[string]string{
 	"mcpkit/appkit":                 "being split",
 	"mcpkit/auth":                   "being split",
 	"mcpkit/client":                 "being split",
-	"mcpkit/externalizer":           "being split",
 	"mcpkit/fakeserver":             "being split",
 	"mcpkit/gateway":                "being split",
 	"mcpkit/host":                   "being split",

@@ -1,10 +1,11 @@
-package externalizer
+package wire
 
 import (
 	"bytes"
 	"encoding/json"
 	"io"
 	"net/http"
+	"slices"
 
 	openai "github.com/sashabaranov/go-openai"
 
@@ -152,4 +153,26 @@ func encode(v any) json.RawMessage {
 	enc.SetEscapeHTML(false)
 	_ = enc.Encode(v) // maps of valid JSON encode
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+}
+
+// DropRepeated takes out calls that came twice, with what came with them: some
+// endpoints send a call again at another index, or first without its arguments.
+// What differs in more than that are calls of their own.
+func DropRepeated(calls []openai.ToolCall, extras []json.RawMessage) (kept []openai.ToolCall, with []json.RawMessage) {
+	for i, c := range calls {
+		again := func(o openai.ToolCall) bool {
+			return c.ID != "" && o.ID == c.ID && o.Function.Name == c.Function.Name
+		}
+		same := func(o openai.ToolCall) bool { return again(o) && o.Function.Arguments == c.Function.Arguments }
+		whole := func(o openai.ToolCall) bool { return again(o) && !noArguments(o) }
+		if slices.ContainsFunc(kept, same) || noArguments(c) && slices.ContainsFunc(calls, whole) {
+			continue
+		}
+		kept, with = append(kept, c), append(with, extras[i])
+	}
+	return kept, with
+}
+
+func noArguments(c openai.ToolCall) bool {
+	return c.Function.Arguments == "" || c.Function.Arguments == "{}"
 }

@@ -1,4 +1,4 @@
-package externalizer
+package wire
 
 import (
 	"errors"

@@ -1,4 +1,15 @@
-package externalizer
+// Package wire carries requests to an OpenAI-compatible endpoint for the client
+// library, reads of the answers what the library does not pass on, and says what an
+// error of the library means.
+//
+//	t := wire.New(nil, extras)
+//	defer t.Close()
+//	config.HTTPClient = t.Client()
+//	…
+//	f := wire.Explain(err, model, key) // f.Passing: asking again may help
+//
+// It asks for nothing itself and never asks again.
+package wire
 
 import (
 	"bufio"
@@ -9,11 +20,16 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"net/netip"
+	"net/url"
 	"strconv"
 	"time"
 
 	openai "github.com/sashabaranov/go-openai"
 )
+
+// DefaultBaseURL is the address of OpenAI's own API.
+const DefaultBaseURL = "https://api.openai.com/v1"
 
 const (
 	maxAnswer    = 64 << 20 // bytes of one answer of the endpoint
@@ -21,10 +37,10 @@ const (
 	maxSSELine   = 16 << 20
 )
 
-// transport reads what the client library does not pass on, and keeps from it
+// Transport reads what the client library does not pass on, and keeps from it
 // what it cannot take: answers without end, and the comments with which some
-// endpoints keep a stream alive. A run uses it for one request at a time.
-type transport struct {
+// endpoints keep a stream alive. It carries one request at a time.
+type Transport struct {
 	base  http.RoundTripper
 	close func()
 	after time.Duration // Retry-After of the last answer; less than zero for none
@@ -34,14 +50,39 @@ type transport struct {
 	extra  *extra                     // of the last answer
 }
 
-func newTransport(base http.RoundTripper) *transport {
-	t := &transport{base: base, close: func() {}, after: -1}
+// New makes a Transport; base is what carries its requests, nil one of its own.
+// extras are members that go back with calls in later requests, by the calls' ids;
+// the map is read with each request.
+func New(base http.RoundTripper, extras map[string]json.RawMessage) *Transport {
+	t := &Transport{base: base, close: func() {}, after: -1, extras: extras, extra: &extra{}}
 	if base == nil {
 		own := http.DefaultTransport.(*http.Transport).Clone()
 		t.base, t.close = own, own.CloseIdleConnections
 	}
 	return t
 }
+
+// Close ends the connections that New made.
+func (t *Transport) Close() { t.close() }
+
+// Client is an HTTP client that uses t and follows no redirects.
+func (t *Transport) Client() *http.Client {
+	return &http.Client{Transport: t, CheckRedirect: refuseRedirect}
+}
+
+// After is how long the last answer asks to wait, or less than zero.
+func (t *Transport) After() time.Duration { return t.after }
+
+// Kind is the media type of the last answer that is no failure.
+func (t *Transport) Kind() string { return t.kind }
+
+// Refused is the error that the last answer, where it was no stream, has in place
+// of what was asked for or beside it, or nil.
+func (t *Transport) Refused() error { return refused(t.extra.whole.Bytes()) }
+
+// Extras are the members beyond the API that came with each of n calls of the last
+// answer; nil where there was nothing.
+func (t *Transport) Extras(n int) []json.RawMessage { return t.extra.of(n) }
 
 // refuseRedirect keeps a conversation from going where nobody sent it.
 func refuseRedirect(req *http.Request, _ []*http.Request) error {
@@ -53,7 +94,8 @@ var (
 	errPage     = errors.New("a web page answers there, no model; the base URL of most endpoints ends in /v1")
 )
 
-func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
+// RoundTrip implements http.RoundTripper.
+func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	t.after, t.extra = -1, &extra{}
 	if len(t.extras) > 0 && req.Body != nil {
 		var err error
@@ -177,4 +219,18 @@ func retryAfter(h http.Header, now time.Time) time.Duration {
 		return max(at.Sub(now), 0)
 	}
 	return -1
+}
+
+// CheckURL refuses what would send a key in the clear to another machine.
+func CheckURL(base string, key bool) error {
+	u, err := url.Parse(base)
+	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" {
+		return errors.New("the base URL must be an http or https URL, such as " + DefaultBaseURL)
+	}
+	ip, err := netip.ParseAddr(u.Hostname())
+	local := u.Hostname() == "localhost" || err == nil && ip.IsLoopback()
+	if u.Scheme == "http" && key && !local {
+		return fmt.Errorf("the key would go to %s in the clear: use https", u.Host)
+	}
+	return nil
 }
