@@ -140,7 +140,7 @@ type Inbox struct {
 	progress admit.Progress // of the projector
 
 	projector *projector
-	census    *census
+	pending   *pendingCount
 	stop      context.CancelCauseFunc
 	owned     sync.WaitGroup
 
@@ -171,7 +171,7 @@ func Open(opt Options) (_ *Inbox, err error) {
 		return nil, err
 	}
 	x.journal, x.desk = j, admit.NewDesk(j, segment.MaxBody/2, amp.FileName)
-	x.census = newCensus(x)
+	x.pending = newPendingCount(x)
 	for _, d := range j.Damage() {
 		x.problem("journal: " + d.String())
 	}
@@ -189,8 +189,8 @@ func Open(opt Options) (_ *Inbox, err error) {
 	ctx, stop := context.WithCancelCause(context.Background())
 	x.stop = stop
 	x.owned.Go(func() { x.projector.run(ctx) })
-	x.owned.Go(func() { x.census.run(ctx) })
-	x.owned.Go(func() { x.census.spillExpired(ctx) })
+	x.owned.Go(func() { x.pending.run(ctx) })
+	x.owned.Go(func() { x.pending.spillExpired(ctx) })
 	return x, nil
 }
 
@@ -268,7 +268,7 @@ func (x *Inbox) problem(text string) {
 // Counters counts what became of events.
 func (x *Inbox) Counters() Counters {
 	ids, _ := x.journal.IDs()
-	pending, bytes := x.census.now()
+	pending, bytes := x.pending.now()
 	admitted := x.desk.Counts()
 	return Counters{Accepted: admitted.Accepted, Recorded: admitted.Recorded, Duplicate: admitted.Duplicate,
 		Expired: admitted.Expired + x.late.Load(), Rejected: x.rejected.Load(), Delivered: x.delivered.Load(),

@@ -50,7 +50,7 @@ func (l Limit) less() Limit {
 
 // room is how many files may be added now, besides those of batches that are not
 // visible yet; none, with the reason, while a limit blocks.
-func (c *census) room(coming ...*batch) (int, error) {
+func (c *pendingCount) room(coming ...*batch) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	files, bytes := c.files(), c.bytes()
@@ -88,7 +88,7 @@ func (l Limit) String() string {
 	return fmt.Sprintf("%d files, %d bytes", l.Files, l.Bytes)
 }
 
-func (c *census) sayOver(over bool, files int64) {
+func (c *pendingCount) sayOver(over bool, files int64) {
 	if over && !c.over {
 		c.x.opt.Logger.Warn("inbox: pending is above its soft limit", "files", files, "limit", c.x.opt.Soft.String())
 	}
@@ -106,7 +106,7 @@ var never = time.Unix(1<<40, 0)
 
 // spillExpired moves expired events out of pending/ when it is asked to, and
 // when there can be any.
-func (c *census) spillExpired(ctx context.Context) {
+func (c *pendingCount) spillExpired(ctx context.Context) {
 	for {
 		select {
 		case <-c.spill:
@@ -142,7 +142,7 @@ func (c *census) spillExpired(ctx context.Context) {
 }
 
 // noteExpiry says that a file that expires at t may be in pending/.
-func (c *census) noteExpiry(t time.Time) {
+func (c *pendingCount) noteExpiry(t time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if t.Before(c.expiry) {
@@ -152,7 +152,7 @@ func (c *census) noteExpiry(t time.Time) {
 
 // spillOnce goes through pending/ once. It returns when the first of the files
 // that stay expires.
-func (c *census) spillOnce(ctx context.Context) (moved int64, next time.Time, err error) {
+func (c *pendingCount) spillOnce(ctx context.Context) (moved int64, next time.Time, err error) {
 	next = never
 	err = folders.Each(c.dir, func(name string) {
 		if ctx.Err() != nil || !strings.HasPrefix(name, folders.EventPrefix) {

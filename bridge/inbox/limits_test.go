@@ -132,7 +132,7 @@ func TestTheCountOfPendingIsExactAfterAListingThatFilesMovedIn(t *testing.T) {
 		place(i)
 	}
 	x := open(t, opt)
-	for x.census.listing.Load() {
+	for x.pending.listing.Load() {
 		place(n)
 		n++
 		time.Sleep(100 * time.Microsecond) // few of them, so that the count is nearly right
@@ -142,7 +142,7 @@ func TestTheCountOfPendingIsExactAfterAListingThatFilesMovedIn(t *testing.T) {
 
 func TestAListingWhileAFileIsOnItsWayIsMadeAgain(t *testing.T) {
 	opt := options(t.TempDir())
-	c := newCensus(open(t, opt))
+	c := newPendingCount(open(t, opt))
 	w, err := watchFolder(c.dir)
 	if err != nil {
 		t.Fatal(err)

@@ -103,7 +103,7 @@ func (p *projector) project(ctx context.Context) error {
 			return nil
 		}
 		p.pacer.begin(ctx)
-		room, err := p.x.census.room()
+		room, err := p.x.pending.room()
 		if err != nil {
 			return err
 		}
@@ -200,7 +200,7 @@ func (p *projector) inFlight(name string) bool {
 // Of a batch that ended early for an error, the files before that are delivered.
 func (p *projector) pipe(ctx context.Context, b *batch) error {
 	p.startSync(ctx, b)
-	room, _ := p.x.census.room(b)
+	room, _ := p.x.pending.room(b)
 	var showing *task // the batch before b
 	for {
 		next := p.prepareWhile(ctx, b, room)
@@ -226,7 +226,7 @@ func (p *projector) pipe(ctx context.Context, b *batch) error {
 			return p.settle()
 		}
 		p.pacer.between(ctx)
-		room, _ = p.x.census.room(b, next)
+		room, _ = p.x.pending.room(b, next)
 		p.startSync(ctx, next)
 		ready := b
 		showing = start(func() error { return p.show(ready) })
@@ -312,10 +312,10 @@ func (p *projector) show(b *batch) error {
 		if err := p.x.opt.Fault("inbox rename"); err != nil {
 			return err
 		}
-		p.x.census.add(f)
+		p.x.pending.add(f)
 		placed, err := p.dirs.Publish(f.name)
 		if !placed {
-			p.x.census.undo(f)
+			p.x.pending.undo(f)
 		}
 		if err != nil {
 			return err

@@ -21,13 +21,11 @@ func (j *Journal) inPlace() error {
 			return j.renew(err)
 		}
 	}
-	if err := lockfile.InPlace(j.lock); err != nil {
-		return j.renew(err)
-	}
-	return nil
+	return j.renew(lockfile.InPlace(j.lock))
 }
 
-// renew goes on with a new segment while nobody writes, so that readers go on, too.
+// renew makes a new segment where cause says that something was removed, so that
+// readers go on also while nobody writes. It returns any other cause, or none.
 func (j *Journal) renew(cause error) error {
 	if !errors.As(cause, new(lockfile.Removed)) {
 		return cause

@@ -18,11 +18,12 @@ import (
 	"github.com/aurorabot-dev/platform/bridge/inbox/queue"
 )
 
-// census knows how much is in pending/ without listing it: it counts what the
-// projector adds, and hears from inotify what others take and bring back. The
-// folder is listed at the start and when events were missed; where inotify is
-// not to be had, now and then.
-type census struct {
+// pendingCount knows how many files are in pending/, and about how large they are,
+// without listing the folder: it counts the files that the projector adds, and
+// inotify tells of the files that others take and bring back. The folder is listed at
+// the start and when notices of inotify were lost; where inotify is not to be had, it
+// is listed from time to time.
+type pendingCount struct {
 	x   *Inbox
 	dir string
 
@@ -41,17 +42,17 @@ type census struct {
 	listing atomic.Bool // the folder has not been listed yet
 }
 
-func newCensus(x *Inbox) *census {
-	c := &census{x: x, dir: filepath.Join(x.opt.Dir, queue.Pending), spill: make(chan struct{}, 1)}
+func newPendingCount(x *Inbox) *pendingCount {
+	c := &pendingCount{x: x, dir: filepath.Join(x.opt.Dir, queue.Pending), spill: make(chan struct{}, 1)}
 	c.listing.Store(true)
 	return c
 }
 
-func (c *census) changes() int64 { return c.added + c.returned - c.taken }
+func (c *pendingCount) changes() int64 { return c.added + c.returned - c.taken }
 
-func (c *census) files() int64 { return max(0, c.listed+c.changes()) }
+func (c *pendingCount) files() int64 { return max(0, c.listed+c.changes()) }
 
-func (c *census) bytes() int64 {
+func (c *pendingCount) bytes() int64 {
 	if c.files() == 0 {
 		c.size = 0
 	}
@@ -59,17 +60,17 @@ func (c *census) bytes() int64 {
 }
 
 // mean is the mean size of a file.
-func (c *census) mean() float64 { return c.size / float64(max(1, c.files())) }
+func (c *pendingCount) mean() float64 { return c.size / float64(max(1, c.files())) }
 
 // now is how many files there are, and about how many bytes.
-func (c *census) now() (files, bytes int64) {
+func (c *pendingCount) now() (files, bytes int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.files(), c.bytes()
 }
 
 // add counts a file before it is made visible, so that it is counted when inotify tells.
-func (c *census) add(f *file) {
+func (c *pendingCount) add(f *file) {
 	c.mu.Lock()
 	c.added++
 	c.size += float64(f.size)
@@ -84,7 +85,7 @@ func (c *census) add(f *file) {
 }
 
 // undo takes back what add counted.
-func (c *census) undo(f *file) {
+func (c *pendingCount) undo(f *file) {
 	c.mu.Lock()
 	c.added--
 	c.size -= float64(f.size)
@@ -92,7 +93,7 @@ func (c *census) undo(f *file) {
 }
 
 // note counts what inotify told of.
-func (c *census) note(came, taken int64) {
+func (c *pendingCount) note(came, taken int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	mean := c.mean()
@@ -110,7 +111,7 @@ func (c *census) note(came, taken int64) {
 
 // run keeps the count until ctx ends. It spends a fiftieth of the time on
 // listing at most.
-func (c *census) run(ctx context.Context) {
+func (c *pendingCount) run(ctx context.Context) {
 	for {
 		var took time.Duration
 		if w, err := watchFolder(c.dir); err == nil {
@@ -130,7 +131,7 @@ func (c *census) run(ctx context.Context) {
 
 // follow counts once and then listens. It ends when events were missed or the
 // folder is gone, with ctx, and after a while when files moved during the count.
-func (c *census) follow(ctx context.Context, w *watch) (took time.Duration) {
+func (c *pendingCount) follow(ctx context.Context, w *watch) (took time.Duration) {
 	defer context.AfterFunc(ctx, w.interrupt)()
 	c.mu.Lock()
 	c.listed, c.added, c.came, c.returned, c.taken = c.files(), 0, 0, 0, 0
@@ -159,7 +160,7 @@ const pause = 10 * time.Millisecond
 // list counts the files of the folder. It is not exact when files moved meanwhile,
 // as each of them may have been listed or not, nor when one of the projector's was
 // counted and had not come yet.
-func (c *census) list(w *watch) (took time.Duration, exact bool) {
+func (c *pendingCount) list(w *watch) (took time.Duration, exact bool) {
 	start := time.Now()
 	_, before := c.drain(w)
 	var n, sampled int64
@@ -190,7 +191,7 @@ func (c *census) list(w *watch) (took time.Duration, exact bool) {
 
 // drain notes what inotify told of by now, and returns what that changed so far
 // and how many files moved.
-func (c *census) drain(w *watch) (changes, moves int64) {
+func (c *pendingCount) drain(w *watch) (changes, moves int64) {
 	if w != nil {
 		came, taken, _ := w.read() // an error comes again with the next
 		c.note(came, taken)
