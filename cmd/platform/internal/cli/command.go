@@ -54,7 +54,7 @@ func Group(use, short, long string, verbs ...*cobra.Command) *cobra.Command {
 // Listing makes a verb that lists things by itself, and as its verb "ls".
 func Listing(use string, list func() *cobra.Command, verbs ...*cobra.Command) *cobra.Command {
 	cmd, ls := list(), list()
-	cmd.Use = use
+	cmd.Use, cmd.Aliases = use, nil
 	ls.Use, ls.Aliases, ls.Short = "ls", []string{"list"}, "The same as \"platform "+use+"\""
 	cmd.AddCommand(ls)
 	cmd.AddCommand(verbs...)
