@@ -2,6 +2,7 @@ package segment
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -86,12 +87,22 @@ func (w *window) seek(off int64, least uint64) (found, nonzero int64, err error)
 	}
 }
 
-// openSegment opens a segment for reading. A header that is not one is not an
-// error here: its first position is in the name.
+// ErrNewer says that a segment is of a format that a newer version of the platform writes.
+var ErrNewer = errors.New("was written by a newer version of the platform: start that version, or move the folder away")
+
+// openSegment opens a segment for reading. A damaged header is no error here, as
+// the first position is in the name; that of a newer format is [ErrNewer].
 func openSegment(dir string, first uint64) (*window, error) {
 	f, err := os.Open(Path(dir, first))
 	if err != nil {
 		return nil, err
+	}
+	head := make([]byte, len(Magic))
+	n, _ := f.ReadAt(head, 0) // a short file has no records
+	const family = len(Magic) - 1
+	if n == len(Magic) && string(head[:family]) == Magic[:family] && head[family] > Magic[family] && head[family] <= '9' {
+		f.Close()
+		return nil, fmt.Errorf("%s %w", f.Name(), ErrNewer)
 	}
 	return &window{f: f}, nil
 }
