@@ -75,7 +75,6 @@ var longer = map[string]string{
 	"bridge":                        "being split",
 	"bridge/inbox":                  "being split",
 	"bridge/inbox/queue":            "being split",
-	"bridge/journal":                "being split",
 	"bridge/natsbus":                "being split",
 	"cmd/platform/internal/control": "being split",
 	"cmd/platform/internal/daemon":  "being split",
