@@ -13,9 +13,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/aurorabot-dev/platform/internal/jsontext"
 	"github.com/aurorabot-dev/platform/mcpkit/catalog"
 	"github.com/aurorabot-dev/platform/mcpkit/client/session"
-	"github.com/aurorabot-dev/platform/mcpkit/internal/jsonline"
 	"github.com/aurorabot-dev/platform/mcpkit/signal"
 )
 
@@ -193,7 +193,7 @@ func decodeTool(raw json.RawMessage) (t *catalog.Tool, reason string) {
 		}
 		return v
 	}
-	if !jsonline.Members(raw, func(name, value []byte) bool {
+	if !jsontext.Members(raw, func(name, value []byte) bool {
 		switch string(name) {
 		case "name":
 			t.Source.OriginalName = ""
@@ -237,7 +237,7 @@ func (s *server) refresh(ctx context.Context, i int) {
 	sums := make(map[string]digest, len(raws))
 	for _, raw := range raws {
 		var key string
-		if json.Unmarshal(jsonline.Get(raw, l.key), &key) == nil && key != "" {
+		if json.Unmarshal(jsontext.Get(raw, l.key), &key) == nil && key != "" {
 			sums[key] = sha256.Sum256(raw)
 		}
 	}

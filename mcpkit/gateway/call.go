@@ -7,11 +7,11 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/aurorabot-dev/platform/internal/jsontext"
 	"github.com/aurorabot-dev/platform/mcpkit/catalog"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
 	"github.com/aurorabot-dev/platform/mcpkit/gateway/rpc"
 	"github.com/aurorabot-dev/platform/mcpkit/host"
-	"github.com/aurorabot-dev/platform/mcpkit/internal/jsonline"
 	"github.com/aurorabot-dev/platform/mcpkit/policy/approval"
 	"github.com/aurorabot-dev/platform/mcpkit/signal"
 )
@@ -117,7 +117,7 @@ func methodOf(q signal.Question) string {
 var inputRequired = []byte(`"input_required"`)
 
 func needsInput(raw []byte) bool {
-	return bytes.Contains(raw, inputRequired) && bytes.Equal(jsonline.Get(raw, "resultType"), inputRequired)
+	return bytes.Contains(raw, inputRequired) && bytes.Equal(jsontext.Get(raw, "resultType"), inputRequired)
 }
 
 // progress passes a server's progress on under the client's token.
@@ -184,7 +184,7 @@ func approvalID(f *fault.Error) string {
 	if f.Code != fault.ApprovalRequired {
 		return ""
 	}
-	id, _ := rpc.Text(jsonline.Get(f.Data, "approval_id"))
+	id, _ := rpc.Text(jsontext.Get(f.Data, "approval_id"))
 	return id
 }
 
@@ -237,7 +237,7 @@ func (r *request) resume(ctx context.Context, c *host.Call) (parked string, _ *r
 	if s.Approval == "" {
 		return s.Parked, nil
 	}
-	answer := jsonline.Get(r.Members.Inputs, approvalKey)
+	answer := jsontext.Get(r.Members.Inputs, approvalKey)
 	if answer == nil || !r.mayApprove() {
 		return "", nil // it is asked again
 	}
@@ -254,8 +254,8 @@ func (r *request) decide(ctx context.Context, id string, answer json.RawMessage)
 	if r.c.view.Client != "" {
 		actor += ":" + r.c.view.Client
 	}
-	action, _ := rpc.Text(jsonline.Get(answer, "action"))
-	decision, _ := rpc.Text(jsonline.Get(jsonline.Get(answer, "content"), "decision"))
+	action, _ := rpc.Text(jsontext.Get(answer, "action"))
+	decision, _ := rpc.Text(jsontext.Get(answer, "content", "decision"))
 	switch {
 	case action == "accept" && (decision == "once" || decision == "session"):
 		_, err = r.c.g.o.Approvals.Approve(ctx, id, approval.Scope(decision), actor)
@@ -280,15 +280,15 @@ const (
 func can(caps json.RawMessage, method string, params []byte) bool {
 	switch method {
 	case methodElicit:
-		e := jsonline.Get(caps, "elicitation")
-		if mode, _ := rpc.Text(jsonline.Get(params, "mode")); mode == "url" {
-			return jsonline.Get(e, "url") != nil
+		e := jsontext.Get(caps, "elicitation")
+		if mode, _ := rpc.Text(jsontext.Get(params, "mode")); mode == "url" {
+			return jsontext.Get(e, "url") != nil
 		}
-		return e != nil && (jsonline.Get(e, "form") != nil || jsonline.Get(e, "url") == nil)
+		return e != nil && (jsontext.Get(e, "form") != nil || jsontext.Get(e, "url") == nil)
 	case methodSampling:
-		return jsonline.Get(caps, "sampling") != nil
+		return jsontext.Get(caps, "sampling") != nil
 	case methodRoots:
-		return jsonline.Get(caps, "roots") != nil
+		return jsontext.Get(caps, "roots") != nil
 	}
 	return false
 }
@@ -298,9 +298,9 @@ func can(caps json.RawMessage, method string, params []byte) bool {
 func (r *request) gather(ctx context.Context, requests json.RawMessage) (json.RawMessage, *fault.Error) {
 	b := []byte{'{'}
 	var fail *fault.Error
-	ok := jsonline.Members(requests, func(key, value []byte) bool {
-		method, _ := rpc.Text(jsonline.Get(value, "method"))
-		params := jsonline.Get(value, "params")
+	ok := jsontext.Members(requests, func(key, value []byte) bool {
+		method, _ := rpc.Text(jsontext.Get(value, "method"))
+		params := jsontext.Get(value, "params")
 		if params == nil {
 			params = []byte("{}")
 		}

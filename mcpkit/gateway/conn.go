@@ -13,9 +13,9 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/aurorabot-dev/platform/internal/jsontext"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
 	"github.com/aurorabot-dev/platform/mcpkit/gateway/rpc"
-	"github.com/aurorabot-dev/platform/mcpkit/internal/jsonline"
 )
 
 // Conn is the conversation with one client: a session of the older revisions, a
@@ -192,9 +192,9 @@ func (c *Conn) ask(ctx context.Context, out rpc.Stream, method string, params js
 		case m == nil:
 			return nil, fault.New(fault.Cancelled, "the client went away")
 		case m.Problem != nil:
-			message, _ := rpc.Text(jsonline.Get(m.Problem, "message"))
+			message, _ := rpc.Text(jsontext.Get(m.Problem, "message"))
 			return nil, fault.New(fault.InputRequired, "the client did not answer %s: %.300s", method, message)
-		case !jsonline.IsObject(m.Result):
+		case !jsontext.IsObject(m.Result):
 			return nil, fault.New(fault.InputRequired, "the client's answer to %s is no object", method)
 		}
 		return m.Result, nil
@@ -254,7 +254,7 @@ func (r *request) admit() *rpc.Error {
 		if !slices.Contains(rpc.Versions, version) || version < rpc.Stateless {
 			return rpc.UnsupportedVersion(version)
 		}
-		if r.Members.Meta.Capabilities == nil || !jsonline.IsObject(r.Members.Meta.Capabilities) {
+		if r.Members.Meta.Capabilities == nil || !jsontext.IsObject(r.Members.Meta.Capabilities) {
 			return &rpc.Error{Code: rpc.CodeInvalidParams, Message: "_meta has no object " + rpc.KeyCapabilities}
 		}
 		r.caps = r.Members.Meta.Capabilities
@@ -336,7 +336,7 @@ func (r *request) initialize() ([]byte, *rpc.Error) {
 	again := r.c.version != ""
 	if !again {
 		r.c.version = version
-		if jsonline.IsObject(r.Members.Capabilities) {
+		if jsontext.IsObject(r.Members.Capabilities) {
 			r.c.caps = slices.Clone(r.Members.Capabilities)
 		}
 	}
@@ -366,7 +366,7 @@ const maxBatch = 64
 // returns nil where none of them wants an answer.
 func (c *Conn) ServeBatch(ctx context.Context, raw []byte, out rpc.Stream) ([]byte, *rpc.Error) {
 	var parts [][]byte
-	if !jsonline.Elements(raw, func(v []byte) { parts = append(parts, v) }) || !utf8.Valid(raw) {
+	if !jsontext.Elements(raw, func(v []byte) bool { parts = append(parts, v); return true }) || !utf8.Valid(raw) {
 		return nil, &rpc.Error{Code: rpc.CodeParse, Message: "the batch is not valid JSON"}
 	}
 	if len(parts) == 0 || len(parts) > maxBatch {

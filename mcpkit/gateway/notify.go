@@ -9,8 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/aurorabot-dev/platform/internal/jsontext"
 	"github.com/aurorabot-dev/platform/mcpkit/gateway/rpc"
-	"github.com/aurorabot-dev/platform/mcpkit/internal/jsonline"
 	"github.com/aurorabot-dev/platform/mcpkit/signal"
 )
 
@@ -235,7 +235,7 @@ const settleTime = time.Second
 // unasked. A message does not say which call it is about, so while several clients
 // have calls at the server none of them gets it.
 func (g *Gateway) message(server string, params []byte) {
-	name, _ := rpc.Text(jsonline.Get(params, "level"))
+	name, _ := rpc.Text(jsontext.Get(params, "level"))
 	level := slices.Index(levels, name)
 	if level < 0 {
 		return

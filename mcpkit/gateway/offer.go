@@ -7,10 +7,10 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/aurorabot-dev/platform/internal/jsontext"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
 	"github.com/aurorabot-dev/platform/mcpkit/gateway/rpc"
 	"github.com/aurorabot-dev/platform/mcpkit/host"
-	"github.com/aurorabot-dev/platform/mcpkit/internal/jsonline"
 )
 
 // origin is where something with a name of ours comes from.
@@ -38,7 +38,7 @@ func (r *request) list(ctx context.Context, member, key string, read func(contex
 	n := 0
 	for _, item := range items {
 		s, visible := servers[item.Server]
-		own, ok := rpc.Text(jsonline.Get(item.Raw, key))
+		own, ok := rpc.Text(jsontext.Get(item.Raw, key))
 		if !visible || !ok {
 			continue
 		}
@@ -113,7 +113,7 @@ func (r *request) prompt(ctx context.Context, name string) (origin, *rpc.Error) 
 		all := r.c.g.servers(&View{})
 		known := make(map[string]origin, len(items))
 		for _, item := range items {
-			if own, ok := rpc.Text(jsonline.Get(item.Raw, "name")); ok {
+			if own, ok := rpc.Text(jsontext.Get(item.Raw, "name")); ok {
 				known[exportedPrompt(all[item.Server], own)] = origin{item.Server, own}
 			}
 		}
@@ -173,11 +173,11 @@ func (r *request) rounds(ctx context.Context, server string, flags int, do func(
 		if r.modern || !needsInput(raw) {
 			return r.pass(r.rename(server, raw), flags), nil
 		}
-		inputs, fail := r.gather(ctx, jsonline.Get(raw, "inputRequests"))
+		inputs, fail := r.gather(ctx, jsontext.Get(raw, "inputRequests"))
 		if fail != nil {
 			return nil, rpc.ErrorOf(fail)
 		}
-		far.InputResponses, far.RequestState = inputs, jsonline.Get(raw, "requestState")
+		far.InputResponses, far.RequestState = inputs, jsontext.Get(raw, "requestState")
 	}
 	return nil, rpc.ErrorOf(fault.New(fault.InputRequired, "the server asked for input more than %d times", maxRounds))
 }
@@ -187,11 +187,11 @@ func (r *request) complete(ctx context.Context) ([]byte, *rpc.Error) {
 	var known struct {
 		Arguments map[string]string `json:"arguments"`
 	}
-	kind, _ := rpc.Text(jsonline.Get(r.Members.Ref, "type"))
-	name, _ := rpc.Text(jsonline.Get(r.Members.Ref, "name"))
-	uri, _ := rpc.Text(jsonline.Get(r.Members.Ref, "uri"))
-	argument, ok1 := rpc.Text(jsonline.Get(r.Members.Argument, "name"))
-	value, ok2 := rpc.Text(jsonline.Get(r.Members.Argument, "value"))
+	kind, _ := rpc.Text(jsontext.Get(r.Members.Ref, "type"))
+	name, _ := rpc.Text(jsontext.Get(r.Members.Ref, "name"))
+	uri, _ := rpc.Text(jsontext.Get(r.Members.Ref, "uri"))
+	argument, ok1 := rpc.Text(jsontext.Get(r.Members.Argument, "name"))
+	value, ok2 := rpc.Text(jsontext.Get(r.Members.Argument, "value"))
 	if !ok1 || !ok2 || r.Members.Context != nil && json.Unmarshal(r.Members.Context, &known) != nil {
 		return nil, &rpc.Error{Code: rpc.CodeInvalidParams, Message: "a completion names an argument with name and value"}
 	}

@@ -5,11 +5,11 @@ import (
 	"crypto/rand"
 	"encoding/json"
 
+	"github.com/aurorabot-dev/platform/internal/jsontext"
 	"github.com/aurorabot-dev/platform/mcpkit/catalog"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
 	"github.com/aurorabot-dev/platform/mcpkit/gateway/rpc"
 	"github.com/aurorabot-dev/platform/mcpkit/host"
-	"github.com/aurorabot-dev/platform/mcpkit/internal/jsonline"
 	"github.com/aurorabot-dev/platform/mcpkit/signal"
 )
 
@@ -117,7 +117,7 @@ func (r *request) goOn(ctx context.Context, tool *catalog.Tool, c *host.Call, id
 	}
 	replies := host.Replies{}
 	for _, q := range p.open.Questions {
-		replies[q.ID] = reply(q, jsonline.Get(r.Members.Inputs, q.ID))
+		replies[q.ID] = reply(q, jsontext.Get(r.Members.Inputs, q.ID))
 	}
 	p.answer <- replies
 	return r.follow(ctx, tool, c, p)
@@ -128,12 +128,12 @@ func reply(q signal.Question, answer json.RawMessage) host.Reply {
 	if answer != nil && q.Kind == host.SamplingQuestion {
 		return host.Reply{Action: host.Accept, Content: answer}
 	}
-	action, _ := rpc.Text(jsonline.Get(answer, "action"))
+	action, _ := rpc.Text(jsontext.Get(answer, "action"))
 	switch {
 	case answer == nil:
 		return host.Reply{Action: host.Cancel}
 	case action == host.Accept && q.Kind == host.FormQuestion:
-		return host.Reply{Action: action, Content: jsonline.Get(answer, "content")}
+		return host.Reply{Action: action, Content: jsontext.Get(answer, "content")}
 	}
 	return host.Reply{Action: action}
 }

@@ -3,8 +3,8 @@ package gateway
 import (
 	"bytes"
 
+	"github.com/aurorabot-dev/platform/internal/jsontext"
 	"github.com/aurorabot-dev/platform/mcpkit/gateway/rpc"
-	"github.com/aurorabot-dev/platform/mcpkit/internal/jsonline"
 )
 
 var uriMember = []byte(`"uri"`)
@@ -17,14 +17,14 @@ func (r *request) rename(server string, raw []byte) []byte {
 	}
 	prefix := uriPrefix(server, r.c.g.alias(server))
 	uri := func(resource []byte) []byte {
-		own, ok := rpc.Text(jsonline.Get(resource, "uri"))
+		own, ok := rpc.Text(jsontext.Get(resource, "uri"))
 		if !ok {
 			return resource
 		}
 		return rpc.Replace(resource, "uri", func([]byte) []byte { return rpc.Quote(prefix + own) })
 	}
 	part := func(content []byte) []byte {
-		switch kind, _ := rpc.Text(jsonline.Get(content, "type")); kind {
+		switch kind, _ := rpc.Text(jsontext.Get(content, "type")); kind {
 		case "resource_link":
 			return uri(content)
 		case "resource":

@@ -3,8 +3,8 @@ package gateway
 import (
 	"bytes"
 
+	"github.com/aurorabot-dev/platform/internal/jsontext"
 	"github.com/aurorabot-dev/platform/mcpkit/gateway/rpc"
-	"github.com/aurorabot-dev/platform/mcpkit/internal/jsonline"
 )
 
 // cacheable marks results that say for how long they are good (2026-07-28,
@@ -40,7 +40,7 @@ func (r *request) pass(raw []byte, flags int) []byte {
 	b = append(append(append(b, `{"jsonrpc":"2.0","id":`...), r.ID...), `,"result":{`...)
 	begun := len(b)
 	typed, ttl, scope, signed := false, false, false, false
-	jsonline.Members(raw, func(name, value []byte) bool {
+	jsontext.Members(raw, func(name, value []byte) bool {
 		switch string(name) {
 		case "resultType":
 			typed = true
@@ -58,7 +58,7 @@ func (r *request) pass(raw []byte, flags int) []byte {
 		if len(b) > begun {
 			b = append(b, ',')
 		}
-		b = append(append(append(append(append(b, '"'), rpc.Escape(name)...), '"'), ':'), value...)
+		b = append(append(jsontext.AppendQuote(b, name), ':'), value...)
 		return true
 	})
 	add := func(member string) {

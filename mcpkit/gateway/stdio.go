@@ -7,6 +7,7 @@ import (
 	"io"
 	"sync"
 
+	"github.com/aurorabot-dev/platform/internal/jsontext"
 	"github.com/aurorabot-dev/platform/mcpkit/gateway/rpc"
 	"github.com/aurorabot-dev/platform/mcpkit/internal/jsonline"
 )
@@ -72,7 +73,7 @@ func (g *Gateway) ServeStdio(ctx context.Context, v *View, in io.Reader, out io.
 func (c *Conn) line(ctx context.Context, l jsonline.Line, w *rpc.Pipe, work *sync.WaitGroup) {
 	if l.Skipped > 0 {
 		e := &rpc.Error{Code: rpc.CodeInvalidRequest, Message: fmt.Sprintf("a message of %d bytes; the limit is %d", l.Skipped, maxLine)}
-		if l.ID != nil && l.Method != nil && jsonline.Valid(l.ID) && rpc.ValidID(l.ID) {
+		if l.ID != nil && l.Method != nil && jsontext.Valid(l.ID) && rpc.ValidID(l.ID) {
 			e = e.For(&rpc.Message{ID: l.ID})
 		}
 		w.Send(e.Reply())

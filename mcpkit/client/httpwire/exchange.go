@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/aurorabot-dev/platform/internal/jsontext"
 	"github.com/aurorabot-dev/platform/mcpkit/client"
 	"github.com/aurorabot-dev/platform/mcpkit/client/httpwire/internal/headers"
 	"github.com/aurorabot-dev/platform/mcpkit/client/httpwire/internal/outcome"
@@ -186,10 +187,11 @@ func (w *Wire) refused(resp *http.Response, x *exchange) *fault.Error {
 // may be nil.
 func (w *Wire) message(x *exchange, b []byte) (answered bool) {
 	if x != nil && len(b) > 0 && b[0] == '[' { // a batch (2025-03-26, basic: batching)
-		jsonline.Elements(b, func(v []byte) {
+		jsontext.Elements(b, func(v []byte) bool {
 			if m, ok := jsonline.Scan(v); ok {
 				answered = answered || w.answers(x, m)
 			}
+			return true
 		})
 	} else if m, ok := jsonline.Scan(b); ok && x != nil {
 		answered = w.answers(x, m)
@@ -210,7 +212,7 @@ func (w *Wire) answers(x *exchange, m jsonline.Message) bool {
 	}
 	if x.method == "initialize" && m.Result != nil {
 		w.mu.Lock()
-		w.version = jsonline.String(jsonline.Get(m.Result, "protocolVersion"))
+		w.version = jsontext.String(jsontext.Get(m.Result, "protocolVersion"))
 		w.mu.Unlock()
 	}
 	return true

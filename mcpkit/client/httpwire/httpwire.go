@@ -34,6 +34,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/aurorabot-dev/platform/internal/jsontext"
 	"github.com/aurorabot-dev/platform/mcpkit/client"
 	"github.com/aurorabot-dev/platform/mcpkit/client/httpwire/internal/headers"
 	"github.com/aurorabot-dev/platform/mcpkit/client/httpwire/internal/outcome"
@@ -213,11 +214,11 @@ func (w *Wire) prepare(msg []byte) (*exchange, error) {
 	if !ok {
 		return nil, errors.New("the message is no JSON object")
 	}
-	x := &exchange{body: append([]byte{}, msg...), method: jsonline.String(m.Method)}
+	x := &exchange{body: append([]byte{}, msg...), method: jsontext.String(m.Method)}
 	if m.Method != nil && m.ID != nil {
 		x.id = append([]byte{}, m.ID...)
 	}
-	x.version = jsonline.String(jsonline.Get(jsonline.Get(m.Params, "_meta"), metaVersion))
+	x.version = jsontext.String(jsontext.Get(m.Params, "_meta", metaVersion))
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.closing || w.broken != nil {
@@ -228,7 +229,7 @@ func (w *Wire) prepare(msg []byte) (*exchange, error) {
 		// What was given up is not read on, whether or not the server stops: without
 		// sessions that is how it learns of it (2026-07-28, basic/transports), with
 		// them it is told besides.
-		if given := w.open[string(jsonline.Get(m.Params, "requestId"))]; given != nil {
+		if given := w.open[string(jsontext.Get(m.Params, "requestId"))]; given != nil {
 			given.giveUp()
 		}
 	case "initialize":

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/aurorabot-dev/platform/internal/jsontext"
 	"github.com/aurorabot-dev/platform/mcpkit/client/session/rpc"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
 	"github.com/aurorabot-dev/platform/mcpkit/internal/jsonline"
@@ -185,7 +186,7 @@ func (s *Session) ask(method string, m jsonline.Message, in *inFlight) {
 			err = cause
 		}
 		switch {
-		case err == nil && jsonline.IsObject(result):
+		case err == nil && jsontext.IsObject(result):
 			s.conn.Reply([]byte(id), `"result":`+string(rpc.OneLine(result)))
 		case err == nil:
 			s.conn.Reply([]byte(id), problemReply(-32603, "the client has no valid answer"))

@@ -6,9 +6,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/aurorabot-dev/platform/internal/jsontext"
 	"github.com/aurorabot-dev/platform/mcpkit/client/session/rpc"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
-	"github.com/aurorabot-dev/platform/mcpkit/internal/jsonline"
 )
 
 // CallRequest is one call of a tool.
@@ -49,26 +49,27 @@ type Result struct {
 }
 
 // IsError reports whether the tool itself says that it failed.
-func (r *Result) IsError() bool { return string(jsonline.Get(r.Raw, "isError")) == "true" }
+func (r *Result) IsError() bool { return string(jsontext.Get(r.Raw, "isError")) == "true" }
 
 // NeedsInput reports whether the call is not over: the server wants answers to
 // the inputRequests in the result.
 func (r *Result) NeedsInput() bool {
-	return string(jsonline.Get(r.Raw, "resultType")) == `"input_required"`
+	return string(jsontext.Get(r.Raw, "resultType")) == `"input_required"`
 }
 
 // Member is the raw value of a member of the result, such as
 // structuredContent; nil where there is none.
-func (r *Result) Member(name string) json.RawMessage { return jsonline.Get(r.Raw, name) }
+func (r *Result) Member(name string) json.RawMessage { return jsontext.Get(r.Raw, name) }
 
 // Text is the content of all text parts, joined by line ends.
 func (r *Result) Text() string {
 	var parts []string
-	jsonline.Elements(jsonline.Get(r.Raw, "content"), func(v []byte) {
+	jsontext.Elements(jsontext.Get(r.Raw, "content"), func(v []byte) bool {
 		var part struct{ Type, Text string }
 		if json.Unmarshal(v, &part) == nil && part.Type == "text" {
 			parts = append(parts, part.Text)
 		}
+		return true
 	})
 	return strings.Join(parts, "\n")
 }

@@ -9,9 +9,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/aurorabot-dev/platform/internal/jsontext"
 	"github.com/aurorabot-dev/platform/mcpkit/client/session/rpc"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
-	"github.com/aurorabot-dev/platform/mcpkit/internal/jsonline"
 )
 
 const (
@@ -98,7 +98,7 @@ func (l *stream) acknowledged(params []byte) {
 			URIs []string `json:"resourceSubscriptions"`
 		} `json:"notifications"`
 	}
-	if json.Unmarshal(jsonline.Clean(params), &p) == nil {
+	if json.Unmarshal(jsontext.Clean(params), &p) == nil {
 		l.set(p.Notifications.URIs, nil)
 	}
 }

@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/time/rate"
 
-	"github.com/aurorabot-dev/platform/mcpkit/internal/jsonline"
+	"github.com/aurorabot-dev/platform/internal/jsontext"
 	"github.com/aurorabot-dev/platform/mcpkit/signal"
 )
 
@@ -28,7 +28,7 @@ func (s *Session) notified(method string, params []byte, owned bool) {
 	case methodEvent:
 		s.appEvent(params, owned)
 	case methodMessage:
-		if jsonline.String(jsonline.Get(params, "logger")) == methodEvent {
+		if jsontext.String(jsontext.Get(params, "logger")) == methodEvent {
 			s.appEvent(tunnelled(params), owned)
 			return
 		}
@@ -38,7 +38,7 @@ func (s *Session) notified(method string, params []byte, owned bool) {
 		}
 		s.passOn(method, params, owned)
 	case methodCancelled:
-		s.asking.cancel(string(jsonline.Get(params, "requestId")))
+		s.asking.cancel(string(jsontext.Get(params, "requestId")))
 	case methodUpdated:
 		s.updated(params, owned)
 	case "notifications/subscriptions/acknowledged":
@@ -77,9 +77,9 @@ func (s *Session) appEvent(params []byte, owned bool) {
 // tunnelled is the event in the params of a log message: its data, or the
 // object that its data holds as text.
 func tunnelled(params []byte) []byte {
-	data := jsonline.Get(params, "data")
-	if inside := []byte(jsonline.String(data)); jsonline.IsObject(inside) {
-		return jsonline.Clean(inside)
+	data := jsontext.Get(params, "data")
+	if inside := []byte(jsontext.String(data)); jsontext.IsObject(inside) {
+		return jsontext.Clean(inside)
 	}
 	return data
 }

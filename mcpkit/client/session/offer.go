@@ -10,9 +10,9 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/aurorabot-dev/platform/internal/jsontext"
 	"github.com/aurorabot-dev/platform/mcpkit/client/session/rpc"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
-	"github.com/aurorabot-dev/platform/mcpkit/internal/jsonline"
 )
 
 // With is what a request may carry beside its own parameters. The zero value
@@ -40,7 +40,7 @@ func (s *Session) fill(m *rpc.Request, params []byte, w With) *fault.Error {
 	}
 	params = append(params, responses...)
 	if state := bytes.TrimSpace(w.RequestState); len(state) > 0 && string(state) != "null" {
-		if !jsonline.Valid(state) {
+		if !jsontext.Valid(state) {
 			return fault.New(fault.InvalidArguments, "requestState is no valid JSON")
 		}
 		params = append(append(params, `,"requestState":`...), rpc.OneLine(state)...)
@@ -63,7 +63,7 @@ type Relay struct{ Roots, Sampling, Elicitation bool }
 func (r Relay) capabilities(far json.RawMessage) []byte {
 	b := append([]byte(nil), `"`+mcp.MetaKeyClientCapabilities+`":{`...)
 	begun := len(b)
-	jsonline.Members(far, func(name, value []byte) bool {
+	jsontext.Members(far, func(name, value []byte) bool {
 		switch string(name) {
 		case "roots":
 			if !r.Roots {
@@ -122,7 +122,7 @@ func given(name string, raw json.RawMessage, must bool) (json.RawMessage, *fault
 			return nil, nil
 		}
 		return json.RawMessage("{}"), nil
-	case !jsonline.IsObject(raw):
+	case !jsontext.IsObject(raw):
 		return nil, fault.New(fault.InvalidArguments, "%s is no JSON object", name)
 	}
 	return raw, nil
@@ -287,7 +287,7 @@ const maxFresh = 24 * time.Hour
 // caching). A session is one server's and speaks for one principal, so that
 // answers of either cacheScope may be kept in it; nothing of it is shared.
 func (s *Session) fresh(res json.RawMessage) time.Duration {
-	ms, ok := rpc.Integer(jsonline.Get(res, "ttlMs"))
+	ms, ok := rpc.Integer(jsontext.Get(res, "ttlMs"))
 	if s.version < stateless || !ok || ms <= 0 {
 		return 0
 	}
@@ -318,11 +318,11 @@ func (s *Session) walk(ctx context.Context, method, member string) (items []json
 		if f := s.fresh(res); page == 1 || f < fresh {
 			fresh = f
 		}
-		if !jsonline.Elements(jsonline.Get(res, member), func(v []byte) { items = append(items, v) }) {
+		if !jsontext.Elements(jsontext.Get(res, member), func(v []byte) bool { items = append(items, v); return true }) {
 			return nil, 0, fault.New(fault.Protocol, "the result of %s has no array %q", method, member)
 		}
 		size += len(res)
-		next := jsonline.Get(res, "nextCursor")
+		next := jsontext.Get(res, "nextCursor")
 		switch {
 		case len(items) > s.cfg.MaxTools:
 			guard("more than %d items", s.cfg.MaxTools)

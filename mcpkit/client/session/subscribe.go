@@ -5,8 +5,8 @@ import (
 	"encoding/json"
 	"time"
 
+	"github.com/aurorabot-dev/platform/internal/jsontext"
 	"github.com/aurorabot-dev/platform/mcpkit/client/session/rpc"
-	"github.com/aurorabot-dev/platform/mcpkit/internal/jsonline"
 	"github.com/aurorabot-dev/platform/mcpkit/signal"
 )
 
@@ -54,7 +54,7 @@ func (s *Session) Resubscribe(ctx context.Context) {
 // updated deals with the news that a resource changed. What nobody asked to hear
 // is recorded and goes no further.
 func (s *Session) updated(params []byte, owned bool) {
-	uri := jsonline.String(jsonline.Get(params, "uri"))
+	uri := jsontext.String(jsontext.Get(params, "uri"))
 	s.cache.drop(methodRead + uri)
 	watched, deliver := s.owner.Updated(uri)
 	if !watched {

@@ -2,27 +2,18 @@ package rpc
 
 import (
 	"bytes"
-	"encoding/json"
 	"slices"
 
-	"github.com/aurorabot-dev/platform/mcpkit/internal/jsonline"
+	"github.com/aurorabot-dev/platform/internal/jsontext"
 )
 
 // Text is the string that raw stands for.
 func Text(raw []byte) (s string, ok bool) {
-	if n := len(raw); n < 2 || raw[0] != '"' {
-		return "", false
-	} else if bytes.IndexByte(raw, '\\') < 0 {
-		return string(raw[1 : n-1]), true
-	}
-	return s, json.Unmarshal(raw, &s) == nil
+	return jsontext.String(raw), len(raw) > 0 && raw[0] == '"'
 }
 
 // Quote is s as JSON.
-func Quote(s string) []byte {
-	b, _ := json.Marshal(s) // a string always marshals
-	return b
-}
+func Quote(s string) []byte { return jsontext.Quote(s) }
 
 // With is the object raw with member name set to value, at its beginning; members
 // with names in drop, and an older one of that name, are left out.
@@ -31,7 +22,7 @@ func With(raw []byte, name string, value []byte, drop ...string) []byte {
 	if name != "" {
 		b = append(append(append(b, Quote(name)...), ':'), value...)
 	}
-	jsonline.Members(raw, func(n, v []byte) bool {
+	jsontext.Members(raw, func(n, v []byte) bool {
 		if string(n) == name || slices.Contains(drop, string(n)) {
 			return true
 		}
@@ -61,15 +52,15 @@ func OneLine(msg []byte) []byte {
 // Replace is the object raw with the value of one member replaced, or raw itself
 // where it has no such member.
 func Replace(raw []byte, name string, f func(value []byte) []byte) []byte {
-	if jsonline.Get(raw, name) == nil {
+	if jsontext.Get(raw, name) == nil {
 		return raw
 	}
 	b := append(make([]byte, 0, len(raw)+64), '{')
-	jsonline.Members(raw, func(n, v []byte) bool {
+	jsontext.Members(raw, func(n, v []byte) bool {
 		if len(b) > 1 {
 			b = append(b, ',')
 		}
-		b = append(append(append(append(b, '"'), Escape(n)...), '"'), ':')
+		b = append(jsontext.AppendQuote(b, n), ':')
 		if string(n) == name {
 			v = f(v)
 		}
@@ -82,25 +73,15 @@ func Replace(raw []byte, name string, f func(value []byte) []byte) []byte {
 // Each is the array raw with its elements replaced, or raw itself where it is none.
 func Each(raw []byte, f func(v []byte) []byte) []byte {
 	b := append(make([]byte, 0, len(raw)+64), '[')
-	ok := jsonline.Elements(raw, func(v []byte) {
+	ok := jsontext.Elements(raw, func(v []byte) bool {
 		if len(b) > 1 {
 			b = append(b, ',')
 		}
 		b = append(b, f(v)...)
+		return true
 	})
 	if !ok {
 		return raw
 	}
 	return append(b, ']')
-}
-
-// Escape is a decoded name as it stands between quotes.
-func Escape(name []byte) []byte {
-	for _, c := range name {
-		if c < 0x20 || c == '"' || c == '\\' || c >= 0x7f {
-			q := Quote(string(name))
-			return q[1 : len(q)-1]
-		}
-	}
-	return name
 }

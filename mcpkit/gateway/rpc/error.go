@@ -5,8 +5,8 @@ import (
 	"net/http"
 	"strconv"
 
+	"github.com/aurorabot-dev/platform/internal/jsontext"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
-	"github.com/aurorabot-dev/platform/mcpkit/internal/jsonline"
 )
 
 // Codes of JSON-RPC and of the protocol.
@@ -77,9 +77,9 @@ func UnsupportedVersion(version string) *Error {
 func ErrorOf(err error) *Error {
 	f := fault.From(err)
 	if f.Code == fault.Protocol {
-		if code, err := strconv.Atoi(string(jsonline.Get(f.Data, "code"))); err == nil {
-			message, _ := Text(jsonline.Get(f.Data, "message"))
-			return &Error{Code: code, Message: message, Data: jsonline.Get(f.Data, "data")}
+		if code, err := strconv.Atoi(string(jsontext.Get(f.Data, "code"))); err == nil {
+			message, _ := Text(jsontext.Get(f.Data, "message"))
+			return &Error{Code: code, Message: message, Data: jsontext.Get(f.Data, "data")}
 		}
 	}
 	out := &Error{Code: CodeInternal, Message: f.Message}

@@ -16,6 +16,7 @@ import (
 	"strconv"
 	"unicode/utf8"
 
+	"github.com/aurorabot-dev/platform/internal/jsontext"
 	"github.com/aurorabot-dev/platform/mcpkit/internal/jsonline"
 	"github.com/aurorabot-dev/platform/mcpkit/signal"
 )
@@ -144,7 +145,7 @@ func (p *Members) read(raw []byte) (err *Error) {
 		}
 		*into = s
 	}
-	ok := jsonline.Members(raw, func(name, v []byte) bool {
+	ok := jsontext.Members(raw, func(name, v []byte) bool {
 		switch string(name) {
 		case "name":
 			str("name", v, &p.Name)
@@ -191,7 +192,7 @@ func (p *Members) read(raw []byte) (err *Error) {
 
 func (m *Meta) read(raw []byte) {
 	m.Raw = raw
-	jsonline.Members(raw, func(name, v []byte) bool {
+	jsontext.Members(raw, func(name, v []byte) bool {
 		switch string(name) {
 		case "progressToken":
 			m.Token = v

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"github.com/aurorabot-dev/platform/internal/jsontext"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
 	"github.com/aurorabot-dev/platform/mcpkit/internal/jsonline"
 )
@@ -24,10 +25,10 @@ func (c *Conn) receive(l Line) {
 	if len(line) == 0 {
 		return
 	}
-	line = jsonline.Clean(line)
+	line = jsontext.Clean(line)
 	if line[0] == '[' { // a batch (2025-03-26, basic: batching)
 		var parts [][]byte
-		if jsonline.Elements(line, func(v []byte) { parts = append(parts, v) }) && len(parts) > 0 {
+		if jsontext.Elements(line, func(v []byte) bool { parts = append(parts, v); return true }) && len(parts) > 0 {
 			for _, part := range parts {
 				c.receiveMessage(part, false, l.For)
 			}
@@ -102,7 +103,7 @@ func (c *Conn) receiveTooLong(l Line) {
 	what := fmt.Sprintf("a message of %d bytes, the limit is %d", l.Skipped, c.o.MaxLine)
 	c.o.Peer.Report(ProblemTooLong, what, bytes.Join([][]byte{l.ID, l.Method}, []byte(" ")))
 	if l.Method != nil {
-		if l.ID != nil && jsonline.Valid(l.ID) {
+		if l.ID != nil && jsontext.Valid(l.ID) {
 			c.Reply(l.ID, `"error":{"code":-32600,"message":`+Quote(what)+`}`)
 		}
 		return
@@ -147,10 +148,7 @@ func (c *Conn) answered(line []byte, m jsonline.Message, owned bool) {
 }
 
 // Quote is v as a JSON string.
-func Quote(v string) string {
-	b, _ := json.Marshal(v) // a string always marshals
-	return string(b)
-}
+func Quote(v string) string { return string(jsontext.Quote(v)) }
 
 // origin is the origin of the request with a raw id; nil where there is none.
 func (c *Conn) origin(in []byte) any {
@@ -167,7 +165,7 @@ const methodProgress = "notifications/progress"
 // progressed hands progress to its request; the latest replaces one that was
 // not looked at yet.
 func (c *Conn) progressed(params []byte) {
-	token := jsonline.Get(params, "progressToken")
+	token := jsontext.Get(params, "progressToken")
 	if n := len(token); n > 2 && token[0] == '"' { // some servers keep tokens as text
 		token = token[1 : n-1]
 	}

@@ -11,8 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/aurorabot-dev/platform/internal/jsontext"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
-	"github.com/aurorabot-dev/platform/mcpkit/internal/jsonline"
 	"github.com/aurorabot-dev/platform/mcpkit/jsoncheck"
 )
 
@@ -214,7 +214,7 @@ func GaveUp(ctx context.Context, method string) *fault.Error {
 
 // IsMethodMissing reports whether the server said that it knows no such method.
 func IsMethodMissing(e *fault.Error) bool {
-	return e.Code == fault.Protocol && string(jsonline.Get(e.Data, "code")) == "-32601"
+	return e.Code == fault.Protocol && string(jsontext.Get(e.Data, "code")) == "-32601"
 }
 
 // Integer is the id that raw stands for. Servers that keep all numbers as
@@ -237,7 +237,7 @@ func Integer(raw []byte) (int64, bool) {
 // those that drop names. It reports false where raw is no object.
 func Members(raw []byte, drop func(name []byte) bool) ([]byte, bool) {
 	var out []byte
-	ok := jsonline.Members(raw, func(name, value []byte) bool {
+	ok := jsontext.Members(raw, func(name, value []byte) bool {
 		if drop == nil || !drop(name) {
 			if len(out) > 0 {
 				out = append(out, ',')

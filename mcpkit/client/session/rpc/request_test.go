@@ -7,13 +7,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/aurorabot-dev/platform/internal/jsontext"
 	"github.com/aurorabot-dev/platform/mcpkit/internal/jsonline"
 )
 
 func FuzzRequestsAreOneValidLine(f *testing.F) {
 	f.Add("echo", `{"a": 1,`+"\n"+`"b":"\n"}`, `{"k":[1]}`, true, true)
 	f.Fuzz(func(t *testing.T, tool, args, meta string, progress, triple bool) {
-		if !jsonline.IsObject([]byte(args)) || !jsonline.IsObject([]byte(meta)) {
+		if !jsontext.IsObject([]byte(args)) || !jsontext.IsObject([]byte(meta)) {
 			return
 		}
 		m := Request{Method: "tools/call", Params: []byte(`"name":` + Quote(tool) + `,"arguments":` + string(OneLine([]byte(args))))}

@@ -19,7 +19,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/aurorabot-dev/platform/mcpkit/internal/jsonline"
+	"github.com/aurorabot-dev/platform/internal/jsontext"
 )
 
 // The headers of Streamable HTTP, as [http.Header] spells them.
@@ -45,12 +45,12 @@ type binding struct {
 func Bind(tools []json.RawMessage) (bound Bound, reasons []string) {
 	bound, reasons = Bound{}, make([]string, len(tools))
 	for i, raw := range tools {
-		found, err := collect(nil, jsonline.Get(raw, "inputSchema"), nil, map[string]bool{})
+		found, err := collect(nil, jsontext.Get(raw, "inputSchema"), nil, map[string]bool{})
 		if err != nil {
 			reasons[i] = "x-mcp-header of " + err.Error()
 			continue
 		}
-		if name := jsonline.String(jsonline.Get(raw, "name")); len(found) > 0 && bound[name] == nil {
+		if name := jsontext.String(jsontext.Get(raw, "name")); len(found) > 0 && bound[name] == nil {
 			bound[name] = found
 		}
 	}
@@ -65,11 +65,11 @@ func collect(found []binding, schema []byte, path []string, seen map[string]bool
 	if len(path) > maxNesting {
 		return found, nil
 	}
-	jsonline.Members(jsonline.Get(schema, "properties"), func(name, property []byte) bool {
+	jsontext.Members(jsontext.Get(schema, "properties"), func(name, property []byte) bool {
 		at := append(path[:len(path):len(path)], string(name))
-		if raw := jsonline.Get(property, "x-mcp-header"); raw != nil {
-			header := jsonline.String(raw)
-			switch kind := jsonline.String(jsonline.Get(property, "type")); {
+		if raw := jsontext.Get(property, "x-mcp-header"); raw != nil {
+			header := jsontext.String(raw)
+			switch kind := jsontext.String(jsontext.Get(property, "type")); {
 			case kind != "string" && kind != "integer" && kind != "boolean":
 				err = fmt.Errorf("%s: only strings, integers and booleans can have it", strings.Join(at, "."))
 			case !token(header):
@@ -94,22 +94,22 @@ func (b Bound) Describe(h http.Header, method string, params []byte) {
 	h.Set(Method, method)
 	switch method {
 	case "tools/call":
-		name := jsonline.String(jsonline.Get(params, "name"))
+		name := jsontext.String(jsontext.Get(params, "name"))
 		h.Set(Name, encode(name))
-		arguments := jsonline.Get(params, "arguments")
+		arguments := jsontext.Get(params, "arguments")
 		for _, arg := range b[name] {
 			value := arguments
 			for _, member := range arg.path {
-				value = jsonline.Get(value, member)
+				value = jsontext.Get(value, member)
 			}
 			if v, ok := primitive(value); ok {
 				h.Set(Param+arg.header, encode(v))
 			}
 		}
 	case "prompts/get":
-		h.Set(Name, encode(jsonline.String(jsonline.Get(params, "name"))))
+		h.Set(Name, encode(jsontext.String(jsontext.Get(params, "name"))))
 	case "resources/read":
-		h.Set(Name, encode(jsonline.String(jsonline.Get(params, "uri"))))
+		h.Set(Name, encode(jsontext.String(jsontext.Get(params, "uri"))))
 	}
 }
 
@@ -121,7 +121,7 @@ func primitive(raw []byte) (string, bool) {
 	}
 	switch raw[0] {
 	case '"':
-		return jsonline.String(raw), true
+		return jsontext.String(raw), true
 	case 't', 'f':
 		return string(raw), true
 	case 'n', '{', '[':

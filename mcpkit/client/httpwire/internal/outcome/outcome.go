@@ -25,6 +25,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/aurorabot-dev/platform/internal/jsontext"
 	"github.com/aurorabot-dev/platform/mcpkit/client/httpwire/internal/headers"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
 	"github.com/aurorabot-dev/platform/mcpkit/internal/jsonline"
@@ -131,7 +132,7 @@ func MediaType(resp *http.Response) string {
 // line, without what cannot be printed.
 func Quote(body []byte) string {
 	if m, ok := jsonline.Scan(bytes.TrimSpace(body)); ok {
-		if said := jsonline.String(jsonline.Get(m.Error, "message")); said != "" {
+		if said := jsontext.String(jsontext.Get(m.Error, "message")); said != "" {
 			body = []byte(said)
 		}
 	}
@@ -195,7 +196,7 @@ func Forgotten(resp *http.Response, m jsonline.Message, isMessage bool) bool {
 		return false
 	}
 	if resp.StatusCode == http.StatusBadRequest && isMessage && (m.ID == nil || string(m.ID) == "null") {
-		return strings.Contains(strings.ToLower(jsonline.String(jsonline.Get(m.Error, "message"))), "session")
+		return strings.Contains(strings.ToLower(jsontext.String(jsontext.Get(m.Error, "message"))), "session")
 	}
 	return resp.StatusCode == http.StatusNotFound
 }
