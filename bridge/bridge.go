@@ -29,7 +29,7 @@ import (
 
 	"github.com/aurorabot-dev/platform/amp"
 	"github.com/aurorabot-dev/platform/bridge/bus"
-	"github.com/aurorabot-dev/platform/mcpkit/jsoncheck"
+	"github.com/aurorabot-dev/platform/internal/jsontext"
 	"github.com/aurorabot-dev/platform/mcpkit/signal"
 )
 
@@ -121,7 +121,7 @@ var ErrClosed = errors.New("the bridge is closed")
 func byWayOf(redact func([]byte) []byte) func(string) string {
 	return func(s string) string {
 		var clean string
-		if err := json.Unmarshal(redact(jsoncheck.AppendString(nil, s)), &clean); err != nil {
+		if err := json.Unmarshal(redact(jsontext.AppendQuote(nil, s)), &clean); err != nil {
 			return ""
 		}
 		return clean

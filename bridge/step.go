@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strconv"
 
-	"github.com/aurorabot-dev/platform/mcpkit/jsoncheck"
+	"github.com/aurorabot-dev/platform/internal/jsontext"
 	"github.com/aurorabot-dev/platform/mcpkit/signal"
 )
 
@@ -14,7 +14,7 @@ import (
 func (w *writer) step(s *signal.Step) (json.RawMessage, error) {
 	same := w.repeated(s)
 	f := fields{b: w.room(256 + len(same) + len(s.Reason) + len(s.Arguments) + len(s.Preview) + len(s.Artifact) + len(s.Result)), w: w}
-	f.b = jsoncheck.AppendString(append(f.b, `{"call_id":`...), w.clean(s.CallID))
+	f.b = jsontext.AppendQuote(append(f.b, `{"call_id":`...), w.clean(s.CallID))
 	f.b = append(f.b, same...)
 	f.text(`,"decision":`, s.Decision)
 	f.text(`,"approval":`, s.Approval)
@@ -45,7 +45,7 @@ func (w *writer) repeated(s *signal.Step) []byte {
 	if l := &w.last; len(w.same) == 0 || l.Server != s.Server || l.Tool != s.Tool || l.Entrance != s.Entrance || l.Risk != s.Risk {
 		f := fields{b: w.same[:0], w: w}
 		f.text(`,"server":`, s.Server)
-		f.b = jsoncheck.AppendString(append(f.b, `,"tool":`...), w.clean(s.Tool))
+		f.b = jsontext.AppendQuote(append(f.b, `,"tool":`...), w.clean(s.Tool))
 		f.text(`,"entrance":`, s.Entrance)
 		f.text(`,"risk":`, s.Risk)
 		w.same = f.b
@@ -64,7 +64,7 @@ type fields struct {
 
 func (f *fields) text(name, s string) {
 	if s != "" {
-		f.b = jsoncheck.AppendString(append(f.b, name...), f.w.clean(s))
+		f.b = jsontext.AppendQuote(append(f.b, name...), f.w.clean(s))
 	}
 }
 
@@ -89,7 +89,7 @@ func (f *fields) list(name string, list []string) {
 		if i > 0 {
 			f.b = append(f.b, ',')
 		}
-		f.b = jsoncheck.AppendString(f.b, f.w.clean(s))
+		f.b = jsontext.AppendQuote(f.b, f.w.clean(s))
 	}
 	f.b = append(f.b, ']')
 }
@@ -97,7 +97,7 @@ func (f *fields) list(name string, list []string) {
 func (f *fields) raw(name string, raw json.RawMessage) {
 	switch {
 	case len(raw) == 0:
-	case !jsoncheck.Valid(raw):
+	case !jsontext.Valid(raw):
 		f.err = fmt.Errorf("%s is no JSON", name[2:len(name)-2])
 	default:
 		f.b = append(append(f.b, name...), f.w.o.Redact(raw)...)

@@ -4,9 +4,9 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"github.com/aurorabot-dev/platform/internal/jsontext"
 	"github.com/aurorabot-dev/platform/mcpkit/client"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
-	"github.com/aurorabot-dev/platform/mcpkit/jsoncheck"
 	"github.com/aurorabot-dev/platform/mcpkit/signal"
 )
 
@@ -145,7 +145,7 @@ func withKey(args, schema json.RawMessage, key string) json.RawMessage {
 		}
 		i := space(args, 0) // where the object begins
 		out := append(args[:i+1:i+1], '"')
-		out = append(append(append(out, name...), `":`...), jsoncheck.AppendString(nil, key)...)
+		out = append(append(append(out, name...), `":`...), jsontext.AppendQuote(nil, key)...)
 		if len(given) > 0 {
 			out = append(out, ',')
 		}

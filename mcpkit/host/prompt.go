@@ -8,9 +8,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/aurorabot-dev/platform/internal/jsontext"
 	"github.com/aurorabot-dev/platform/mcpkit/client"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
-	"github.com/aurorabot-dev/platform/mcpkit/jsoncheck"
 	"github.com/aurorabot-dev/platform/mcpkit/policy/review/injection"
 	"github.com/aurorabot-dev/platform/mcpkit/redact"
 	"github.com/aurorabot-dev/platform/mcpkit/signal"
@@ -172,7 +172,7 @@ const PromptNotFound = "prompt_not_found"
 // read makes user-level text of the result.
 func (p *Prompt) read() error {
 	var messages []promptMessage
-	if err := jsoncheck.Fields(p.Raw, map[string]any{"description": &p.Description, "messages": &messages}); err != nil {
+	if err := jsontext.Fields(p.Raw, map[string]any{"description": &p.Description, "messages": &messages}); err != nil {
 		return fault.New(fault.InvalidResult, "the expansion of prompt %s cannot be read: %v", p.Prompt, err)
 	}
 	p.Description = p.visible(p.Description)
@@ -217,7 +217,7 @@ type promptMessage struct {
 }
 
 func (m *promptMessage) UnmarshalJSON(raw []byte) error {
-	return jsoncheck.Fields(raw, map[string]any{"role": &m.role, "content": &m.content})
+	return jsontext.Fields(raw, map[string]any{"role": &m.role, "content": &m.content})
 }
 
 // promptText is the text of a message's content, one part or several; other

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/text/language"
 	"golang.org/x/text/message"
 
+	"github.com/aurorabot-dev/platform/internal/jsontext"
 	"github.com/aurorabot-dev/platform/mcpkit/catalog"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
 	"github.com/aurorabot-dev/platform/mcpkit/jsoncheck"
@@ -52,10 +53,7 @@ func (s *schemas) checkArguments(tool *catalog.Tool, raw json.RawMessage) (json.
 		return nil, fault.New(fault.InvalidArguments, "the arguments must be one JSON object")
 	}
 	schema := s.of(tool).input
-	if schema != nil && schema.Accepts(raw) {
-		return raw, certain(raw)
-	}
-	value, err := jsoncheck.Decode(raw)
+	value, err := jsontext.Decode(raw)
 	switch {
 	case err != nil:
 		return nil, fault.New(fault.InvalidArguments, "the arguments must be one JSON object")
@@ -74,10 +72,10 @@ func (s *schemas) checkArguments(tool *catalog.Tool, raw json.RawMessage) (json.
 // certain refuses arguments that mean one thing to who checks or approves them, and
 // perhaps another to the server.
 func certain(raw json.RawMessage) error {
-	if at, found := jsoncheck.Twice(raw); found {
+	if at, found := jsontext.Duplicate(raw); found {
 		return fault.New(fault.InvalidArguments, "the arguments have %.200q twice, and it is not certain which one counts: send it once", at)
 	}
-	if jsoncheck.Lone(raw) {
+	if jsontext.LoneSurrogate(raw) {
 		return fault.New(fault.InvalidArguments, "the arguments hold half a character, a surrogate escape without its other half")
 	}
 	return nil
@@ -100,10 +98,7 @@ func (s *schemas) checkResult(tool *catalog.Tool, a answer) error {
 	if a.structured == nil {
 		return fault.New(fault.InvalidResult, "the result of %s lacks the structured content that its schema promises", tool.Name).Unknown()
 	}
-	if schema.Accepts(a.structured) {
-		return nil
-	}
-	value, err := jsoncheck.Decode(a.structured)
+	value, err := jsontext.Decode(a.structured)
 	if err != nil {
 		return fault.New(fault.InvalidResult, "the structured content of %s cannot be read: %s", tool.Name, err).Unknown()
 	}
@@ -165,7 +160,7 @@ func compile(raw json.RawMessage) (*jsoncheck.Schema, error) {
 	if len(raw) > maxSchemaBytes {
 		return nil, fmt.Errorf("%d bytes are more than the limit of %d", len(raw), maxSchemaBytes)
 	}
-	if d := depth(raw); d > maxSchemaDepth {
+	if d := jsontext.Depth(raw); d > maxSchemaDepth {
 		return nil, fmt.Errorf("nested %d deep, more than the limit of %d", d, maxSchemaDepth)
 	}
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
@@ -177,26 +172,6 @@ func compile(raw json.RawMessage) (*jsoncheck.Schema, error) {
 		schema, _ = jsoncheck.Compile(doc, jsoncheck.Options{LenientPatterns: true})
 	}
 	return schema, err
-}
-
-// depth is how deep raw nests, without decoding it.
-func depth(raw []byte) int {
-	deepest, now, quoted := 0, 0, false
-	for i := 0; i < len(raw); i++ {
-		switch c := raw[i]; {
-		case quoted && c == '\\':
-			i++
-		case c == '"':
-			quoted = !quoted
-		case quoted:
-		case c == '{' || c == '[':
-			now++
-			deepest = max(deepest, now)
-		case c == '}' || c == ']':
-			now--
-		}
-	}
-	return deepest
 }
 
 // maxProblems is how many faults an error names: enough to act on, not a flood, and

@@ -55,7 +55,6 @@ type Options struct {
 type Schema struct {
 	mu     sync.Mutex // the budget is one at a time
 	schema *jsonschema.Schema
-	quick  *node // nil where Accepts knows it not
 	left   int
 
 	program        int // of all patterns together, instructions
@@ -90,7 +89,6 @@ func Compile(doc any, o Options) (*Schema, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.quick = quickener{}.of(s.schema)
 	return s, nil
 }
 

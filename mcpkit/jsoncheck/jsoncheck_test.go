@@ -77,9 +77,6 @@ func TestSchemasThatAreDearInOtherWaysEndSoon(t *testing.T) {
 		if err == nil || !errors.Is(err, errBudget) && !strings.Contains(err.Error(), "beyond all use") {
 			t.Errorf("%s: %.100v", name, err)
 		}
-		if s.Accepts([]byte(c.value)) {
-			t.Errorf("%s: it is accepted", name)
-		}
 	}
 }
 

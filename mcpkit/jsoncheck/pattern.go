@@ -50,11 +50,8 @@ func (s *Schema) pattern(text string) (*pattern, error) {
 	return &pattern{re, s, len(program.Inst)}, nil
 }
 
-// cost is what it takes to match a text of so many bytes.
-func (p *pattern) cost(size int) int { return 1 + size*p.steps/stepsPerVisit }
-
 // MatchString is called by the library in a check.
 func (p *pattern) MatchString(text string) bool {
-	p.s.spend(p.cost(len(text)))
+	p.s.spend(1 + len(text)*p.steps/stepsPerVisit)
 	return p.Regexp.MatchString(text)
 }

@@ -13,7 +13,6 @@ import (
 
 	"github.com/aurorabot-dev/platform/internal/jsontext"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
-	"github.com/aurorabot-dev/platform/mcpkit/jsoncheck"
 )
 
 // Request is a request in the making.
@@ -157,7 +156,7 @@ func appendRequest(b []byte, r Request, id int64) []byte {
 	}
 	b = append(b, `,"params":{`...)
 	if r.Tool != "" {
-		b = jsoncheck.AppendString(append(b, `"name":`...), r.Tool)
+		b = jsontext.AppendQuote(append(b, `"name":`...), r.Tool)
 		b = append(append(b, `,"arguments":`...), r.Arguments...)
 	}
 	b = append(b, r.Params...)

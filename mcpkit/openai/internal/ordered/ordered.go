@@ -19,7 +19,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/aurorabot-dev/platform/mcpkit/jsoncheck"
+	"github.com/aurorabot-dev/platform/internal/jsontext"
 )
 
 // Object is a JSON object in the order of its keys.
@@ -140,7 +140,7 @@ func Parse(b []byte, l Limits) (any, error) {
 	switch {
 	case l.Strict && !utf8.Valid(b):
 		return nil, errText
-	case l.Strict && jsoncheck.Lone(b):
+	case l.Strict && jsontext.LoneSurrogate(b):
 		return nil, errHalf
 	}
 	p := parser{b: b, limits: l}

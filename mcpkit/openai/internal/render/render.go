@@ -20,8 +20,8 @@ import (
 
 	openai "github.com/sashabaranov/go-openai"
 
+	"github.com/aurorabot-dev/platform/internal/jsontext"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
-	"github.com/aurorabot-dev/platform/mcpkit/jsoncheck"
 	"github.com/aurorabot-dev/platform/mcpkit/openai/internal/ordered"
 	"github.com/aurorabot-dev/platform/mcpkit/openai/internal/schema/base"
 )
@@ -98,7 +98,7 @@ type toolResult struct {
 }
 
 func (t *toolResult) UnmarshalJSON(raw []byte) error {
-	return jsoncheck.Fields(raw, map[string]any{
+	return jsontext.Fields(raw, map[string]any{
 		"resultType": &t.ResultType, "isError": &t.IsError, "content": &t.Content, "structuredContent": &t.StructuredContent,
 	})
 }
@@ -111,7 +111,7 @@ type block struct {
 }
 
 func (b *block) UnmarshalJSON(raw []byte) error {
-	return jsoncheck.Fields(raw, map[string]any{
+	return jsontext.Fields(raw, map[string]any{
 		"type": &b.Type, "text": &b.Text, "data": &b.Data, "mimeType": &b.MIMEType,
 		"uri": &b.URI, "name": &b.Name, "title": &b.Title, "description": &b.Description,
 		"resource": &b.Resource, "annotations": &b.Annotations,
@@ -121,13 +121,13 @@ func (b *block) UnmarshalJSON(raw []byte) error {
 type resource struct{ URI, MIMEType, Text, Blob string }
 
 func (r *resource) UnmarshalJSON(raw []byte) error {
-	return jsoncheck.Fields(raw, map[string]any{"uri": &r.URI, "mimeType": &r.MIMEType, "text": &r.Text, "blob": &r.Blob})
+	return jsontext.Fields(raw, map[string]any{"uri": &r.URI, "mimeType": &r.MIMEType, "text": &r.Text, "blob": &r.Blob})
 }
 
 type annotations struct{ Audience []string }
 
 func (a *annotations) UnmarshalJSON(raw []byte) error {
-	return jsoncheck.Fields(raw, map[string]any{"audience": &a.Audience})
+	return jsontext.Fields(raw, map[string]any{"audience": &a.Audience})
 }
 
 func (r *rendering) result(raw json.RawMessage) {

@@ -8,7 +8,7 @@ import (
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/cli"
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/console"
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/control"
-	"github.com/aurorabot-dev/platform/mcpkit/jsoncheck"
+	"github.com/aurorabot-dev/platform/internal/jsontext"
 )
 
 // showNotes says on standard error what the result itself does not show.
@@ -34,7 +34,7 @@ type part struct {
 }
 
 func (p *part) UnmarshalJSON(raw []byte) error {
-	return jsoncheck.Fields(raw, map[string]any{
+	return jsontext.Fields(raw, map[string]any{
 		"type": &p.Type, "text": &p.Text, "mimeType": &p.MIME, "data": &p.Data, "blob": &p.Data, "uri": &p.URI, "resource": &p.Resource,
 	})
 }
@@ -44,7 +44,7 @@ func (p *part) UnmarshalJSON(raw []byte) error {
 func showResult(c *cli.Env, raw json.RawMessage) {
 	var parts []part
 	var structured json.RawMessage
-	if err := jsoncheck.Fields(raw, map[string]any{"content": &parts, "structuredContent": &structured}); err != nil {
+	if err := jsontext.Fields(raw, map[string]any{"content": &parts, "structuredContent": &structured}); err != nil {
 		c.Out.Printf("%s\n", console.Safe(string(raw)))
 		return
 	}
