@@ -51,10 +51,15 @@ func TestAStringIsReadUpToALimitAndEndsBetweenCharacters(t *testing.T) {
 		limit int
 		want  string
 	}{
-		{`"abc"`, 9, "abc"},
-		{`"abc"`, 2, "ab"},
+		{`"plain"`, 100, "plain"},
+		{`"plain"`, 2, "pl"},
+		{`"a\nb\u00e9c"`, 100, "a\nbéc"},
+		{`"a\nb\u00e9c"`, 2, "a"},
+		{`"a\nb\u00e9c"`, 3, "a\n"},
+		{`"a\nb\u00e9c"`, 8, "a\nb"},
+		{`"\\\\\\"`, 3, `\`},
+		{`17`, 5, ""},
 		{`"天气"`, 4, "天"},
-		{`"a\nb"`, 2, "a"},
 		{`"a\u00e9b"`, 6, "a"},
 		{`"a\u00e9b"`, 7, "aé"},
 		{`"\ud83d\ude00\ud800x"`, 99, "😀\uFFFDx"},

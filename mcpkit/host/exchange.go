@@ -1,6 +1,7 @@
 package host
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 
@@ -143,9 +144,9 @@ func withKey(args, schema json.RawMessage, key string) json.RawMessage {
 		if !free { // the key may not fit
 			continue
 		}
-		i := space(args, 0) // where the object begins
+		i := bytes.IndexByte(args, '{') // where the object begins
 		out := append(args[:i+1:i+1], '"')
-		out = append(append(append(out, name...), `":`...), jsontext.AppendQuote(nil, key)...)
+		out = jsontext.AppendQuote(append(append(out, name...), `":`...), key)
 		if len(given) > 0 {
 			out = append(out, ',')
 		}

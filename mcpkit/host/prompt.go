@@ -225,7 +225,7 @@ func (m *promptMessage) UnmarshalJSON(raw []byte) error {
 func promptText(raw json.RawMessage) (_, beside string) {
 	if firstByte(raw) == '[' {
 		var parts, words []string
-		elements(raw, func(part []byte) bool {
+		jsontext.Elements(raw, func(part []byte) bool {
 			text, beside := promptText(part)
 			parts, words = append(parts, text), append(words, beside)
 			return true
@@ -233,20 +233,18 @@ func promptText(raw json.RawMessage) (_, beside string) {
 		return strings.Join(parts, "\n"), strings.Join(words, "\n")
 	}
 	words := map[string]string{}
-	take := func(name, value []byte) { words[string(name)] = string(unquote(nil, value, len(value))) }
-	var resource []byte
-	members(raw, func(name, value []byte) {
-		if take(name, value); string(name) == "resource" {
-			resource = value
-		}
-	})
+	take := func(name, value []byte) bool {
+		words[string(name)] = jsontext.String(value)
+		return true
+	}
+	jsontext.Members(raw, take)
 	typ := words["type"]
 	if typ == "text" {
 		return words["text"], ""
 	}
 	if typ == "resource" { // its text and address are its own
 		delete(words, "text")
-		members(resource, take)
+		jsontext.Members(jsontext.Get(raw, "resource"), take)
 	}
 	text, uri, mime := words["text"], words["uri"], words["mimeType"]
 	beside = strings.Join([]string{words["name"], words["title"], words["description"], mime}, "\n")

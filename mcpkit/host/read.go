@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 	"unsafe"
 
+	"github.com/aurorabot-dev/platform/internal/jsontext"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
 	"github.com/aurorabot-dev/platform/mcpkit/policy/review/injection"
 )
@@ -26,7 +27,7 @@ type answer struct {
 // anything or nothing.
 func read(raw []byte) (a answer) {
 	a.size, a.object = len(raw), firstByte(raw) == '{'
-	members(raw, func(name, value []byte) {
+	jsontext.Members(raw, func(name, value []byte) bool {
 		switch string(name) {
 		case "isError":
 			a.isError = string(value) == "true"
@@ -37,6 +38,7 @@ func read(raw []byte) (a answer) {
 		case "structuredContent":
 			a.structured = value
 		}
+		return true
 	})
 	if string(a.structured) == "null" {
 		a.structured = nil
@@ -85,15 +87,10 @@ func (a answer) unread(text string) string {
 		return ""
 	}
 	var b []byte
-	for i := 0; i < len(a.structured) && len(b) < maxRead; {
-		if a.structured[i] != '"' {
-			i++
-			continue
-		}
-		end := quoted(a.structured, i)
-		b = append(appendText(b, a.structured[i:end]), '\n')
-		i = end
-	}
+	jsontext.Strings(a.structured, func(literal []byte) bool {
+		b = append(appendText(b, literal), '\n')
+		return len(b) < maxRead
+	})
 	return strings.ToValidUTF8(string(b), "\uFFFD")
 }
 
@@ -125,7 +122,7 @@ func (a answer) failure() (code, message string, retryable bool) {
 // parts that are no text, which a model is shown and a preview lacks.
 func (a answer) text() (_ string, beside []byte) {
 	var text, alone []byte
-	elements(a.content, func(part []byte) bool {
+	jsontext.Elements(a.content, func(part []byte) bool {
 		if len(text)+len(alone) > maxRead {
 			return false
 		}
@@ -135,7 +132,7 @@ func (a answer) text() (_ string, beside []byte) {
 		}
 		var typ, content, mime, uri, embedded []byte
 		var words [3][]byte
-		take := func(name, value []byte) {
+		take := func(name, value []byte) bool {
 			switch string(name) {
 			case "type":
 				typ = value
@@ -151,16 +148,15 @@ func (a answer) text() (_ string, beside []byte) {
 				words[1] = value
 			case "description":
 				words[2] = value
-			}
-		}
-		members(part, func(name, value []byte) {
-			if take(name, value); string(name) == "resource" {
+			case "resource":
 				embedded = value
 			}
-		})
+			return true
+		}
+		jsontext.Members(part, take)
 		resource, isText := means(typ, "resource"), means(typ, "text")
 		if resource { // its text and address are its own
-			members(embedded, take)
+			jsontext.Members(embedded, take)
 		}
 		switch {
 		case resource:
@@ -206,7 +202,7 @@ func means(raw []byte, word string) bool {
 	if isPlain(raw) {
 		return string(raw[1:len(raw)-1]) == word
 	}
-	return string(unquote(nil, raw, maxSummary)) == word
+	return string(jsontext.AppendUnquote(nil, raw, maxSummary)) == word
 }
 
 // appendNamed names a part that is no text.
@@ -217,151 +213,4 @@ func appendNamed(b, typ, what []byte) []byte {
 
 // appendText appends what a JSON string means, as far as it is looked at. What is
 // no string is empty.
-func appendText(b, raw []byte) []byte { return unquote(b, raw, maxRead) }
-
-// unquote appends what the beginning of a JSON string means: most bytes of it, as
-// they are written.
-func unquote(b, raw []byte, most int) []byte {
-	if len(raw) < 2 || raw[0] != '"' {
-		return b
-	}
-	s := raw[1 : len(raw)-1]
-	short := len(s) > most
-	if short {
-		s = s[:most]
-	}
-	first := bytes.IndexByte(s, '\\')
-	if first < 0 {
-		return append(b, s...)
-	}
-	if short { // not inside an escape
-		for i := first; i < len(s); {
-			size := 2
-			if i+1 < len(s) && s[i+1] == 'u' {
-				size = 6
-			}
-			if i+size > len(s) {
-				s = s[:i]
-				break
-			}
-			i += size
-			if n := bytes.IndexByte(s[i:], '\\'); n >= 0 {
-				i += n
-			} else {
-				break
-			}
-		}
-	}
-	var out string
-	_ = json.Unmarshal(append(append([]byte{'"'}, s...), '"'), &out) // valid as the whole is
-	return append(b, out...)
-}
-
-// members calls f with the name and the raw value of each member of an object.
-// It trusts that b is valid JSON, which the session has checked: so it can pass
-// over text quickly. Of other input it gives anything or nothing.
-func members(b []byte, f func(name, value []byte)) {
-	i := space(b, 0)
-	if i >= len(b) || b[i] != '{' {
-		return
-	}
-	for {
-		if i = space(b, i+1); i >= len(b) || b[i] != '"' {
-			return
-		}
-		end := after(b, i)
-		if end < i+2 {
-			return
-		}
-		name := b[i+1 : end-1]
-		if bytes.IndexByte(name, '\\') >= 0 {
-			name = unquote(nil, b[i:end], len(name))
-		}
-		i = space(b, space(b, end)+1) // the colon
-		end = after(b, i)
-		if end <= i {
-			return
-		}
-		f(name, b[i:end:end])
-		if i = space(b, end); i >= len(b) || b[i] != ',' {
-			return
-		}
-	}
-}
-
-// elements is members for the elements of an array, until f returns false.
-func elements(b []byte, f func(value []byte) bool) {
-	i := space(b, 0)
-	if i >= len(b) || b[i] != '[' {
-		return
-	}
-	for {
-		i = space(b, i+1)
-		end := after(b, i)
-		if end <= i || !f(b[i:end:end]) {
-			return
-		}
-		if i = space(b, end); i >= len(b) || b[i] != ',' {
-			return
-		}
-	}
-}
-
-// after is the index after the value that begins at i.
-func after(b []byte, i int) int {
-	for depth := 0; i < len(b); {
-		switch b[i] {
-		case '"':
-			i = quoted(b, i)
-		case '{', '[':
-			depth++
-			i++
-			continue
-		case '}', ']':
-			if depth == 0 { // of what a number or a word stands in
-				return i
-			}
-			depth--
-			i++
-		case ',', ' ', '\t', '\n', '\r':
-			if depth == 0 {
-				return i
-			}
-			i++
-			continue
-		default:
-			i++
-			continue
-		}
-		if depth == 0 {
-			return i
-		}
-	}
-	return len(b)
-}
-
-// quoted is the index after the string that begins at i.
-func quoted(b []byte, i int) int {
-	for j := i + 1; ; {
-		n := bytes.IndexByte(b[j:], '"')
-		if n < 0 {
-			return len(b)
-		}
-		j += n
-		k := j
-		for k > i+1 && b[k-1] == '\\' {
-			k--
-		}
-		j++
-		if (j-1-k)%2 == 0 {
-			return j
-		}
-	}
-}
-
-func space(b []byte, i int) int {
-	for i < len(b) && (b[i] == ' ' || b[i] == '\n' || b[i] == '\t' || b[i] == '\r') {
-		i++
-	}
-	return i
-}
+func appendText(b, raw []byte) []byte { return jsontext.AppendUnquote(b, raw, maxRead) }

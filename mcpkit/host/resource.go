@@ -9,6 +9,7 @@ import (
 
 	"github.com/oklog/ulid/v2"
 
+	"github.com/aurorabot-dev/platform/internal/jsontext"
 	"github.com/aurorabot-dev/platform/mcpkit/client"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
 	"github.com/aurorabot-dev/platform/mcpkit/policy/review/injection"
@@ -91,23 +92,19 @@ func (h *Host) ReadResource(ctx context.Context, r Read) (*Resource, error) {
 // the media type of its first part.
 func contents(raw []byte) (text, mime string) {
 	var b []byte
-	members(raw, func(name, value []byte) {
-		if string(name) != "contents" {
-			return
-		}
-		elements(value, func(part []byte) bool {
-			members(part, func(name, value []byte) {
-				switch string(name) {
-				case "text":
-					b = appendText(b, value)
-				case "mimeType":
-					if mime == "" {
-						mime = string(unquote(nil, value, maxSummary))
-					}
+	jsontext.Elements(jsontext.Get(raw, "contents"), func(part []byte) bool {
+		jsontext.Members(part, func(name, value []byte) bool {
+			switch string(name) {
+			case "text":
+				b = appendText(b, value)
+			case "mimeType":
+				if mime == "" {
+					mime = string(jsontext.AppendUnquote(nil, value, maxSummary))
 				}
-			})
-			return len(b) <= maxRead
+			}
+			return true
 		})
+		return len(b) <= maxRead
 	})
 	return string(b), mime
 }
