@@ -73,6 +73,9 @@ func (o *openMeteo) search(ctx context.Context, name, language string) ([]Place,
 			Timezone  string   `json:"timezone"`
 			Country   string   `json:"country"`
 			Admin1    string   `json:"admin1"`
+			Admin2    string   `json:"admin2"`
+			Code      string   `json:"country_code"`
+			People    float64  `json:"population"`
 		} `json:"results"`
 	}
 	err := o.get(ctx, o.geocoding.JoinPath("v1/search"), url.Values{
@@ -89,6 +92,7 @@ func (o *openMeteo) search(ctx context.Context, name, language string) ([]Place,
 		places = append(places, Place{
 			Name: r.Name, Region: r.Admin1, Country: r.Country,
 			Latitude: *r.Latitude, Longitude: *r.Longitude, Timezone: r.Timezone,
+			Areas: []string{r.Admin1, r.Admin2, r.Country, r.Code}, Population: r.People,
 		})
 	}
 	return places, nil

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,7 +10,9 @@ import (
 	"strings"
 	"time"
 	"unicode"
+	"unicode/utf8"
 
+	"github.com/aurorabot-dev/platform/apps/weather/phrases"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
 )
 
@@ -126,6 +129,9 @@ type Place struct {
 	Latitude  float64 `json:"latitude"`
 	Longitude float64 `json:"longitude"`
 	Timezone  string  `json:"timezone,omitempty"`
+
+	Areas      []string `json:"-"` // what it lies in, by name, and the code of its country
+	Population float64  `json:"-"` // 0 where the provider knows none
 }
 
 func (p Place) String() string {
@@ -235,7 +241,7 @@ func (s *Service) city(name string) string {
 }
 
 // language is the first that is given of the question's, the configured and the
-// city name's own: Chinese for Chinese characters, else English.
+// city name's own, by its script: English for Latin letters.
 func (s *Service) language(asked, name string) string {
 	for _, l := range []string{asked, s.cfg.Language} {
 		if l != "" {
@@ -243,16 +249,32 @@ func (s *Service) language(asked, name string) string {
 			return primary
 		}
 	}
-	if strings.ContainsFunc(name, func(r rune) bool { return unicode.Is(unicode.Han, r) }) {
-		return "zh"
+	for _, script := range []struct {
+		language string
+		tables   []*unicode.RangeTable
+	}{
+		{"ja", []*unicode.RangeTable{unicode.Hiragana, unicode.Katakana}}, // beside Chinese characters
+		{"ko", []*unicode.RangeTable{unicode.Hangul}},
+		{"zh", []*unicode.RangeTable{unicode.Han}},
+		{"ru", []*unicode.RangeTable{unicode.Cyrillic}},
+	} {
+		if strings.ContainsFunc(name, func(r rune) bool { return unicode.In(r, script.tables...) }) {
+			return script.language
+		}
 	}
 	return "en"
 }
 
-// search finds at least one place, or fails. Gazetteers may know 上海 and not
-// 上海市, so a name is tried without such an ending, too.
+// search finds at least one place, or fails. The part of a name before the first comma
+// is searched for, and what follows chooses among the places of that name. Gazetteers
+// may know 上海 and not 上海市, so a name is tried without such an ending, too.
 func (s *Service) search(ctx context.Context, name, language string) ([]Place, error) {
-	for _, try := range slices.Compact([]string{name, strings.TrimRight(name, "市县縣区區")}) {
+	parts := strings.FieldsFunc(name, func(r rune) bool { return strings.ContainsRune(",，、", r) })
+	if len(parts) == 0 {
+		return nil, fault.New(codeCityNotFound, "there is no place called %q", name)
+	}
+	head := strings.TrimSpace(parts[0])
+	for _, try := range slices.Compact([]string{head, strings.TrimRight(head, "市县縣区區")}) {
 		if try == "" {
 			continue
 		}
@@ -261,11 +283,74 @@ func (s *Service) search(ctx context.Context, name, language string) ([]Place, e
 		if err != nil {
 			return nil, err
 		}
-		if len(found.value) > 0 {
-			return found.value, nil
+		if chosen := choose(found.value, try, parts[1:]); len(chosen) > 0 {
+			return chosen, nil
 		}
 	}
 	return nil, fault.New(codeCityNotFound, "there is no place called %q", name)
+}
+
+// manyPeople is the population of a city that a person may mean by another name.
+const manyPeople = 100_000
+
+// choose lists the places that lie in the areas, those in most of them first. Among
+// equals, inhabited places of exactly the name come before cities of another name,
+// which the provider found by a translation, and hamlets come last.
+func choose(places []Place, name string, areas []string) []Place {
+	type candidate struct {
+		Place
+		in, tier int
+		people   float64
+	}
+	var list []candidate
+	for _, p := range places {
+		c := candidate{Place: p, tier: 2}
+		for _, area := range areas {
+			if p.liesIn(strings.TrimSpace(area)) {
+				c.in++
+			}
+		}
+		switch exact := strings.EqualFold(p.Name, name); {
+		case exact && p.Population > 0:
+			c.tier, c.people = 0, p.Population
+		case !exact && p.Population >= manyPeople:
+			c.tier = 1
+		}
+		if c.in > 0 || len(areas) == 0 {
+			list = append(list, c)
+		}
+	}
+	slices.SortStableFunc(list, func(a, b candidate) int {
+		return cmp.Or(cmp.Compare(b.in, a.in), cmp.Compare(a.tier, b.tier), cmp.Compare(b.people, a.people))
+	})
+	var out []Place
+	for _, c := range list {
+		out = append(out, c.Place)
+	}
+	return out
+}
+
+// liesIn reports whether one of the place's areas has a name that begins with area, or
+// the other way round: 伊利诺伊 and 伊利诺伊州.
+func (p Place) liesIn(area string) bool {
+	switch area = strings.ToLower(area); area {
+	case "":
+		return false
+	case "usa":
+		area = "us"
+	case "uk":
+		area = "gb"
+	}
+	return slices.ContainsFunc(p.Areas, func(name string) bool {
+		name = strings.ToLower(name)
+		if utf8.RuneCountInString(area) < 2 || utf8.RuneCountInString(name) < 2 {
+			return false
+		}
+		if len(area) == 2 || len(name) == 2 { // a country's code
+			return name == area
+		}
+		return strings.HasPrefix(name, area) || strings.HasPrefix(area, name)
+	})
 }
 
 // report puts a forecast into words. Days that are over at the place are left out.
@@ -280,11 +365,11 @@ func (s *Service) report(place Place, f *forecast, days int, language string, at
 		Stale:     stale,
 		Source:    "Weather data by Open-Meteo.com",
 	}
-	r.Current.Condition = condition(f.current.Code, language)
+	r.Current.Condition = phrases.Condition(f.current.Code, language)
 	today := s.now().UTC().Add(f.offset).Format(time.DateOnly)
 	for _, d := range f.days {
 		if d.Date >= today && len(r.Days) < max(days, 1) {
-			d.Condition = condition(d.Code, language)
+			d.Condition = phrases.Condition(d.Code, language)
 			r.Days = append(r.Days, d)
 		}
 	}
@@ -293,17 +378,17 @@ func (s *Service) report(place Place, f *forecast, days int, language string, at
 }
 
 func (r Report) words(language string) string {
-	w := wordsOf(language)
-	lines := []string{fmt.Sprintf(w.now, r.City, r.Current.Condition,
+	w := phrases.Of(language)
+	lines := []string{fmt.Sprintf(w.Now, r.City, r.Current.Condition,
 		number(r.Current.Temperature, r.Units.Temperature), number(r.Current.FeelsLike, r.Units.Temperature),
 		number(r.Current.Humidity, "%"), number(r.Current.Wind, " "+r.Units.Wind))}
 	for _, d := range r.Days {
-		lines = append(lines, fmt.Sprintf(w.day, d.Date, d.Condition,
+		lines = append(lines, fmt.Sprintf(w.Day, d.Date, d.Condition,
 			number(d.Low, ""), number(d.High, r.Units.Temperature),
 			number(d.RainChance, "%"), number(d.Precipitation, " "+r.Units.Precipitation)))
 	}
 	if r.Stale {
-		lines = append(lines, fmt.Sprintf(w.stale, r.FetchedAt.Format("2006-01-02 15:04 MST")))
+		lines = append(lines, fmt.Sprintf(w.Stale, r.FetchedAt.Format("2006-01-02 15:04 MST")))
 	}
 	return strings.Join(lines, "\n")
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
+	"github.com/aurorabot-dev/platform/apps/weather/phrases"
 	"github.com/aurorabot-dev/platform/mcpkit/appkit"
 	"github.com/aurorabot-dev/platform/mcpkit/appkit/appkittest"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
@@ -508,7 +509,7 @@ func TestTheExampleConfigurationIsAccepted(t *testing.T) {
 }
 
 func TestOnlyMainKnowsMCP(t *testing.T) {
-	for _, file := range []string{"service.go", "openmeteo.go", "cache.go", "words.go"} {
+	for _, file := range []string{"service.go", "openmeteo.go", "cache.go", "phrases/phrases.go"} {
 		f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly)
 		if err != nil {
 			t.Fatal(err)
@@ -523,16 +524,16 @@ func TestOnlyMainKnowsMCP(t *testing.T) {
 
 func TestEveryConditionHasWordsInBothLanguages(t *testing.T) {
 	seen := map[string]int{}
-	for code := range conditions {
+	for code := range phrases.Conditions {
 		for _, language := range []string{"en", "zh"} {
-			text := condition(code, language)
+			text := phrases.Condition(code, language)
 			if other, ok := seen[text]; ok || text == "" {
 				t.Errorf("code %d in %s is %q, as is %d", code, language, text, other)
 			}
 			seen[text] = code
 		}
 	}
-	if condition(4, "fr") != "unknown weather" || condition(-1, "zh") != "未知天气" {
+	if phrases.Condition(4, "fr") != "unknown weather" || phrases.Condition(-1, "zh") != "未知天气" {
 		t.Error("an unknown code has no words")
 	}
 }
@@ -565,5 +566,42 @@ func TestTheProgramAnswersOverStdio(t *testing.T) {
 	f := appkittest.CallFails(t, s, "get_weather", map[string]any{"city": "Paris"})
 	if f.Code != codeRateLimited || !f.Retryable || string(f.Data) != `{"retry_after_seconds":7}` {
 		t.Errorf("got %+v, data %s", f, f.Data)
+	}
+}
+
+func TestThePlaceThatAPersonMeansIsFirst(t *testing.T) {
+	springfield := func(state string, people float64) Place {
+		return Place{Name: "Springfield", Region: state, Areas: []string{state, "United States", "US"}, Population: people}
+	}
+	america := []Place{springfield("Missouri", 169176), springfield("Massachusetts", 154341), springfield("Illinois", 116565)}
+	capital := Place{Name: "北京", Region: "北京市", Areas: []string{"北京市", "中国", "CN"}, Population: 18960744}
+	hamlet := Place{Name: "北京", Region: "重庆市", Areas: []string{"重庆市", "中国", "CN"}}
+	for _, tt := range []struct {
+		places []Place
+		name   string
+		areas  []string
+		want   string // the region of the first, or empty
+	}{
+		{america, "Springfield", nil, "Missouri"},
+		{america, "springfield", []string{" Illinois"}, "Illinois"},
+		{america, "Springfield", []string{"Massachusetts", " USA"}, "Massachusetts"},
+		{america, "Springfield", []string{"Narnia"}, ""},
+		{[]Place{hamlet, capital}, "北京", nil, "北京市"},
+		{[]Place{capital, hamlet}, "北京", []string{"重庆"}, "重庆市"},
+		{[]Place{{Name: "Warszawa", Region: "Ohio"}, {Name: "Warsaw", Region: "Mazovia", Population: 1702139}}, "Warszawa", nil, "Mazovia"},
+	} {
+		got := ""
+		if chosen := choose(tt.places, tt.name, tt.areas); len(chosen) > 0 {
+			got = chosen[0].Region
+		}
+		if got != tt.want {
+			t.Errorf("%s of %v: got %q, want %q", tt.name, tt.areas, got, tt.want)
+		}
+	}
+	s := &Service{}
+	for name, want := range map[string]string{"Москва": "ru", "서울": "ko", "さいたま市": "ja", "東京タワー": "ja", "巴黎，法国": "zh", "Paris": "en"} {
+		if got := s.language("", name); got != want {
+			t.Errorf("%s: %s, want %s", name, got, want)
+		}
 	}
 }

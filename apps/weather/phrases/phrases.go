@@ -1,29 +1,32 @@
-package main
+// Package phrases has the sentences and the words of a weather report, in English and
+// Chinese.
+package phrases
 
-// words are the sentences of a report, with verbs for its parts in this order.
-type words struct {
-	now   string // city, condition, temperature, feels like, humidity, wind
-	day   string // date, condition, low, high, chance of rain, amount
-	stale string // time
+// Words are the sentences of a report, with verbs for its parts in this order.
+type Words struct {
+	Now   string // city, condition, temperature, feels like, humidity, wind
+	Day   string // date, condition, low, high, chance of rain, amount
+	Stale string // time
 }
 
-func wordsOf(language string) words {
+// Of are the sentences in a language: Chinese for zh, else English.
+func Of(language string) Words {
 	if language == "zh" {
-		return words{
-			now:   "%s:现在%s,%s,体感 %s,湿度 %s,风速 %s。",
-			day:   "%s:%s,%s~%s,降水概率 %s,降水量 %s。",
-			stale: "(天气服务暂时不可用,以上是 %s 的数据)",
+		return Words{
+			Now:   "%s:现在%s,%s,体感 %s,湿度 %s,风速 %s。",
+			Day:   "%s:%s,%s~%s,降水概率 %s,降水量 %s。",
+			Stale: "(天气服务暂时不可用,以上是 %s 的数据)",
 		}
 	}
-	return words{
-		now:   "%s: now %s, %s, feels like %s, humidity %s, wind %s.",
-		day:   "%s: %s, %s to %s, chance of rain %s, amount %s.",
-		stale: "(The weather provider cannot be reached right now; this is from %s.)",
+	return Words{
+		Now:   "%s: now %s, %s, feels like %s, humidity %s, wind %s.",
+		Day:   "%s: %s, %s to %s, chance of rain %s, amount %s.",
+		Stale: "(The weather provider cannot be reached right now; this is from %s.)",
 	}
 }
 
-// conditions are the WMO weather codes that Open-Meteo uses, in English and Chinese.
-var conditions = map[int][2]string{
+// Conditions are the WMO weather codes that Open-Meteo uses, in English and Chinese.
+var Conditions = map[int][2]string{
 	0:  {"clear sky", "晴"},
 	1:  {"mainly clear", "大部晴朗"},
 	2:  {"partly cloudy", "多云"},
@@ -54,9 +57,9 @@ var conditions = map[int][2]string{
 	99: {"thunderstorm with heavy hail", "雷暴伴大冰雹"},
 }
 
-// condition is what a WMO weather code means, in Chinese for zh, else in English.
-func condition(code int, language string) string {
-	texts, ok := conditions[code]
+// Condition is what a WMO weather code means, in Chinese for zh, else in English.
+func Condition(code int, language string) string {
+	texts, ok := Conditions[code]
 	switch {
 	case !ok && language == "zh":
 		return "未知天气"
