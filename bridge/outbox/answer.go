@@ -9,7 +9,7 @@ import (
 	"sync"
 
 	"github.com/aurorabot-dev/platform/mcpkit/host"
-	"github.com/aurorabot-dev/platform/mcpkit/manifest/strict"
+	"github.com/aurorabot-dev/platform/mcpkit/strict"
 )
 
 var answerForm = sync.OnceValue(func() *regexp.Regexp {

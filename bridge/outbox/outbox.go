@@ -47,9 +47,9 @@ import (
 	"github.com/aurorabot-dev/platform/amp"
 	"github.com/aurorabot-dev/platform/mcpkit/durable"
 	"github.com/aurorabot-dev/platform/mcpkit/host"
-	"github.com/aurorabot-dev/platform/mcpkit/manifest/strict"
 	"github.com/aurorabot-dev/platform/mcpkit/redact"
 	"github.com/aurorabot-dev/platform/mcpkit/signal"
+	"github.com/aurorabot-dev/platform/mcpkit/strict"
 )
 
 // The folders of an outbox.

@@ -20,8 +20,8 @@ import (
 
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
 	"github.com/aurorabot-dev/platform/mcpkit/host"
-	"github.com/aurorabot-dev/platform/mcpkit/manifest/strict"
 	"github.com/aurorabot-dev/platform/mcpkit/signal"
+	"github.com/aurorabot-dev/platform/mcpkit/strict"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

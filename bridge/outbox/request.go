@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/aurorabot-dev/platform/mcpkit/host"
-	"github.com/aurorabot-dev/platform/mcpkit/manifest/strict"
 	"github.com/aurorabot-dev/platform/mcpkit/signal"
+	"github.com/aurorabot-dev/platform/mcpkit/strict"
 )
 
 const (

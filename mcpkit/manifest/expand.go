@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/aurorabot-dev/platform/mcpkit/manifest/strict"
+	"github.com/aurorabot-dev/platform/mcpkit/strict"
 )
 
 // Variables in string values.

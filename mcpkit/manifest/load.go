@@ -16,7 +16,7 @@ import (
 
 	"github.com/hashicorp/go-multierror"
 
-	"github.com/aurorabot-dev/platform/mcpkit/manifest/strict"
+	"github.com/aurorabot-dev/platform/mcpkit/strict"
 )
 
 // Options says where manifests are and how they are read.

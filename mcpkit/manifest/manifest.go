@@ -35,7 +35,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/aurorabot-dev/platform/mcpkit/manifest/strict"
+	"github.com/aurorabot-dev/platform/mcpkit/strict"
 )
 
 // TypeServer is the one value of Manifest.Type.

@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/jsonschema-go/jsonschema"
 
-	"github.com/aurorabot-dev/platform/mcpkit/manifest/strict"
+	"github.com/aurorabot-dev/platform/mcpkit/strict"
 )
 
 // SchemaID identifies the schema of manifest.yaml.

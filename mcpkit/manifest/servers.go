@@ -12,7 +12,7 @@ import (
 
 	"gopkg.in/yaml.v3"
 
-	"github.com/aurorabot-dev/platform/mcpkit/manifest/strict"
+	"github.com/aurorabot-dev/platform/mcpkit/strict"
 )
 
 // server is one entry of an mcpServers file, in the spellings that are in use.

@@ -29,7 +29,7 @@ import (
 	"github.com/fsnotify/fsnotify"
 
 	"github.com/aurorabot-dev/platform/mcpkit/manifest"
-	"github.com/aurorabot-dev/platform/mcpkit/manifest/strict"
+	"github.com/aurorabot-dev/platform/mcpkit/strict"
 )
 
 // Options says what is watched.

@@ -10,8 +10,8 @@ import (
 	"github.com/hashicorp/go-multierror"
 
 	"github.com/aurorabot-dev/platform/mcpkit/catalog"
-	"github.com/aurorabot-dev/platform/mcpkit/manifest/strict"
 	"github.com/aurorabot-dev/platform/mcpkit/smallfile"
+	"github.com/aurorabot-dev/platform/mcpkit/strict"
 )
 
 // Trust is how far a server is trusted.

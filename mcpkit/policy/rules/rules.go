@@ -40,7 +40,7 @@ import (
 	"time"
 
 	"github.com/aurorabot-dev/platform/mcpkit/catalog"
-	"github.com/aurorabot-dev/platform/mcpkit/manifest/strict"
+	"github.com/aurorabot-dev/platform/mcpkit/strict"
 )
 
 // Builtin is the file of rules that no file says.

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
-	"github.com/aurorabot-dev/platform/mcpkit/manifest/strict"
 	"github.com/aurorabot-dev/platform/mcpkit/policy/review"
+	"github.com/aurorabot-dev/platform/mcpkit/strict"
 )
 
 // Codes of the API beyond those of package fault.

@@ -23,6 +23,7 @@ package strict
 import (
 	"cmp"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -104,12 +105,16 @@ type Document struct {
 type position struct{ line, column int }
 
 // Decode reads the document into the struct that out points to. It does
-// nothing where the text could not be parsed.
+// nothing where the text could not be parsed. A document without any value, such as
+// one of comments alone, leaves the struct as it is; where a key of the struct is
+// required, that is a fault.
 func (d *Document) Decode(out any) {
 	switch {
 	case d.Root == nil:
 	case d.Root.ShortTag() == "!!null":
-		d.FaultNode(d.Root, "", "", "the file is empty")
+		if requires(reflect.TypeOf(out).Elem()) {
+			d.FaultNode(d.Root, "", "", "the file is empty")
+		}
 	default:
 		d.DecodeNode(d.Root, "", out)
 	}

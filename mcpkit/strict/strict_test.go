@@ -170,3 +170,20 @@ func TestDurationsAndSizesSurviveBeingWritten(t *testing.T) {
 		}
 	}
 }
+
+func TestADocumentOfCommentsAloneLeavesTheDefaults(t *testing.T) {
+	for _, text := range []string{"", "\n\n", "# nothing is set\n", "---\n", "null\n"} {
+		o := struct {
+			Wait int `json:"wait,omitempty"`
+		}{Wait: 7}
+		d := YAML("f", []byte(text), Options{})
+		if d.Decode(&o); len(d.Faults) > 0 || o.Wait != 7 {
+			t.Errorf("%q: wait %d, %s", text, o.Wait, report(d))
+		}
+		var c config // one of its keys is required
+		d = YAML("f", []byte(text), Options{})
+		if d.Decode(&c); len(d.Faults) != 1 || d.Faults[0].Message != "the file is empty" {
+			t.Errorf("%q, with a required key: %s", text, report(d))
+		}
+	}
+}

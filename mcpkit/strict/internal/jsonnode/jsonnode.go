@@ -1,12 +1,13 @@
-package strict
+// Package jsonnode parses JSON text into the nodes that the YAML parser makes of
+// YAML, so that one decoder serves both. It takes the comments and trailing commas
+// that editors allow in their settings. It decodes nothing into Go values.
+package jsonnode
 
 import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
-	"regexp"
 	"sort"
 	"strconv"
 	"strings"
@@ -15,118 +16,69 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// YAML parses one YAML document. What is wrong with the text is the first fault.
-func YAML(file string, data []byte, opts Options) *Document {
-	d := newDocument(file, data, opts)
-	if len(d.Faults) > 0 {
-		return d
-	}
-	dec := yaml.NewDecoder(bytes.NewReader(data))
-	var doc yaml.Node
-	switch err := dec.Decode(&doc); {
-	case errors.Is(err, io.EOF) || err == nil && len(doc.Content) == 0:
-		d.fault(&Fault{File: file, Line: 1, Column: 1, Message: "the file is empty"})
-		return d
-	case err != nil:
-		d.fault(yamlFault(file, data, err))
-		return d
-	}
-	var next yaml.Node
-	switch err := dec.Decode(&next); {
-	case errors.Is(err, io.EOF):
-	case err != nil:
-		d.fault(yamlFault(file, data, err))
-		return d
-	default:
-		d.FaultNode(&next, "", "put each in a file of its own", "a second document begins here")
-		return d
-	}
-	d.Root = doc.Content[0]
-	return d
+// Error says what is wrong with a text, and where. Line and Column count from 1,
+// Column in characters.
+type Error struct {
+	Line, Column int
+	Message      string
 }
 
-// JSON parses one JSON document. Comments and trailing commas, which editors
-// allow in their settings, are skipped.
-func JSON(file string, data []byte, opts Options) *Document {
-	d := newDocument(file, data, opts)
-	if len(d.Faults) > 0 {
-		return d
-	}
-	r := &jsonReader{text: data, data: plainJSON(data)}
+func (e *Error) Error() string { return e.Message }
+
+// Parse parses one JSON document whose values are nested at most maxDepth deep.
+// The error is an *Error.
+func Parse(data []byte, maxDepth int) (*yaml.Node, error) {
+	r := &reader{text: data, data: plain(data), maxDepth: maxDepth}
 	r.dec = json.NewDecoder(bytes.NewReader(r.data))
 	r.dec.UseNumber()
 	root, err := r.value(0)
 	if err == nil {
 		at := r.next()
 		if _, more := r.dec.Token(); !errors.Is(more, io.EOF) {
-			err = &jsonError{at, "there is text after the document"}
+			err = &positioned{at, "there is text after the document"}
 		}
 	}
-	if err != nil {
-		at := r.dec.InputOffset()
-		var je *jsonError
-		var se *json.SyntaxError
-		switch {
-		case errors.As(err, &je):
-			at = je.offset
-		case errors.As(err, &se):
-			at = r.culprit(se)
-		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-			at, err = int64(len(data)), errors.New("the document ends too early")
-			if len(bytes.TrimSpace(r.data)) == 0 {
-				at, err = 0, errors.New("the file is empty")
-			}
-		}
-		line, column := r.position(at)
-		d.fault(&Fault{File: file, Line: line, Column: column, Message: err.Error()})
-		return d
+	if err == nil {
+		return root, nil
 	}
-	d.Root = root
-	return d
-}
-
-func newDocument(file string, data []byte, opts Options) *Document {
-	d := &Document{File: file, opts: opts, positions: map[string]position{}}
-	if len(data) > MaxSize {
-		d.fault(&Fault{File: file, Line: 1, Column: 1, Message: fmt.Sprintf("the file is larger than %d bytes", MaxSize)})
-	}
-	return d
-}
-
-var yamlLine = regexp.MustCompile(`^(?:yaml: )?(?:line (\d+): )?(?s:(.*))$`)
-
-// yamlFault turns the parser's text into a position and a sentence.
-func yamlFault(file string, data []byte, err error) *Fault {
-	m := yamlLine.FindStringSubmatch(err.Error())
-	line, _ := strconv.Atoi(m[1])
-	f := &Fault{File: file, Line: max(line, 1), Column: 1, Message: m[2]}
-	for i, text := range bytes.Split(data, []byte("\n")) {
-		if trimmed := bytes.TrimLeft(text, " "); bytes.HasPrefix(trimmed, []byte("\t")) && line > 0 && i+1 >= line-1 && i <= line {
-			f.Hint = "YAML is indented with spaces, not with tabs"
+	at := r.dec.InputOffset()
+	var pe *positioned
+	var se *json.SyntaxError
+	switch {
+	case errors.As(err, &pe):
+		at = pe.offset
+	case errors.As(err, &se):
+		at = r.culprit(se)
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		at, err = int64(len(data)), errors.New("the document ends too early")
+		if len(bytes.TrimSpace(r.data)) == 0 {
+			at, err = 0, errors.New("the file is empty")
 		}
 	}
-	return f
+	line, column := r.position(at)
+	return nil, &Error{line, column, err.Error()}
 }
 
-// jsonReader builds the same nodes from JSON that the YAML parser builds, so
-// that one decoder serves both. The YAML parser itself does not read all JSON:
-// tabs and surrogate pairs stop it.
-type jsonReader struct {
+// reader builds nodes from the tokens of encoding/json. The YAML parser itself does
+// not read all JSON: tabs and surrogate pairs stop it.
+type reader struct {
 	text  []byte // as in the file
 	data  []byte // without comments, at the same offsets
 	dec   *json.Decoder
 	lines []int64 // offsets of line starts
+
+	maxDepth int
 }
 
-type jsonError struct {
+type positioned struct {
 	offset int64
 	text   string
 }
 
-func (e *jsonError) Error() string { return e.text }
+func (e *positioned) Error() string { return e.text }
 
 // next is the offset of the coming token.
-func (r *jsonReader) next() int64 {
+func (r *reader) next() int64 {
 	i := r.dec.InputOffset()
 	for i < int64(len(r.data)) && bytes.IndexByte([]byte(" \t\r\n,:"), r.data[i]) >= 0 {
 		i++
@@ -136,7 +88,7 @@ func (r *jsonReader) next() int64 {
 
 // culprit is the offset of the character that a syntax error is about: the
 // decoder counts it in or not, by where it noticed.
-func (r *jsonReader) culprit(e *json.SyntaxError) int64 {
+func (r *reader) culprit(e *json.SyntaxError) int64 {
 	at := max(e.Offset-1, r.next())
 	if quoted, ok := strings.CutPrefix(e.Error(), "invalid character '"); ok && at+1 < int64(len(r.data)) &&
 		r.data[at] != quoted[0] && r.data[at+1] == quoted[0] {
@@ -145,7 +97,7 @@ func (r *jsonReader) culprit(e *json.SyntaxError) int64 {
 	return at
 }
 
-func (r *jsonReader) position(offset int64) (line, column int) {
+func (r *reader) position(offset int64) (line, column int) {
 	if r.lines == nil {
 		r.lines = []int64{0}
 		if bytes.HasPrefix(r.text, []byte(byteOrderMark)) {
@@ -162,10 +114,10 @@ func (r *jsonReader) position(offset int64) (line, column int) {
 	return line, utf8.RuneCount(r.text[r.lines[line-1]:offset]) + 1
 }
 
-func (r *jsonReader) value(depth int) (*yaml.Node, error) {
+func (r *reader) value(depth int) (*yaml.Node, error) {
 	at := r.next()
-	if depth > maxDepth {
-		return nil, &jsonError{at, "values are nested too deeply"}
+	if depth > r.maxDepth {
+		return nil, &positioned{at, "values are nested too deeply"}
 	}
 	tok, err := r.dec.Token()
 	if err != nil {
@@ -211,9 +163,9 @@ func (r *jsonReader) value(depth int) (*yaml.Node, error) {
 
 const byteOrderMark = "\ufeff"
 
-// plainJSON replaces comments, trailing commas and a byte order mark by blanks,
+// plain replaces comments, trailing commas and a byte order mark by blanks,
 // so that offsets stay.
-func plainJSON(data []byte) []byte {
+func plain(data []byte) []byte {
 	out := bytes.Clone(data)
 	blank := func(from, to int) {
 		for i := from; i < to; i++ {

@@ -323,6 +323,17 @@ type field struct {
 	required bool
 }
 
+// requires reports whether some key of a struct must be there.
+func requires(t reflect.Type) bool {
+	fields, _ := fieldsOf(t)
+	for _, f := range fields {
+		if f.required {
+			return true
+		}
+	}
+	return false
+}
+
 // fieldsOf are the fields of a struct by their json names, and the names in order.
 func fieldsOf(t reflect.Type) (map[string]field, []string) {
 	fields, names := map[string]field{}, []string{}
