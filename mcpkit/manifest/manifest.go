@@ -155,10 +155,12 @@ type Restart struct {
 }
 
 // Stop says how a server is ended: its standard input is closed; after CloseWait
-// it is sent SIGTERM; after TermWait more it is killed.
+// it is sent SIGTERM; after TermWait more it is killed. A server whose manifest has
+// changed is first left to finish its calls in flight, for Drain at most.
 type Stop struct {
 	CloseWait strict.Duration `json:"close_wait,omitzero" jsonschema:"from closing standard input until SIGTERM"`
 	TermWait  strict.Duration `json:"term_wait,omitzero" jsonschema:"from SIGTERM until SIGKILL"`
+	Drain     strict.Duration `json:"drain,omitzero" jsonschema:"how long calls in flight may take to finish before a server whose manifest has changed is replaced"`
 }
 
 // Command is a tool that the server is meant to have.
@@ -180,7 +182,7 @@ func Default() *Manifest {
 		MaxCallTime:   seconds(600),
 		MaxLine:       16 << 20,
 		Restart:       Restart{Enabled: true, MaxAttempts: 3, Backoff: seconds(0.5), MaxBackoff: seconds(10), Stable: seconds(60)},
-		Stop:          Stop{CloseWait: seconds(2), TermWait: seconds(3)},
+		Stop:          Stop{CloseWait: seconds(2), TermWait: seconds(3), Drain: seconds(30)},
 	}}
 }
 

@@ -360,6 +360,7 @@ func (m *Manifest) checkRanges(fault report) {
 		{"mcp.restart.stable_seconds", c.Restart.Stable.Duration, time.Second, 24 * time.Hour},
 		{"mcp.stop.close_wait", c.Stop.CloseWait.Duration, 0, 5 * time.Minute},
 		{"mcp.stop.term_wait", c.Stop.TermWait.Duration, 0, 5 * time.Minute},
+		{"mcp.stop.drain", c.Stop.Drain.Duration, 0, time.Hour},
 	} {
 		if r.value < r.least || r.value > r.most {
 			fault(r.key, "", "%v is outside %v to %v", r.value, r.least, r.most)

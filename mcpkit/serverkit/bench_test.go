@@ -44,13 +44,13 @@ func BenchmarkStart50(b *testing.B) {
 	b.Run("kit", func(b *testing.B) {
 		for b.Loop() {
 			b.StopTimer()
-			kit, err := New(Options{Attach: attach, LogDir: b.TempDir()})
+			kit, err := New(Options{LogDir: b.TempDir()})
 			if err != nil {
 				b.Fatal(err)
 			}
 			var specs []Spec
 			for i := range 50 {
-				specs = append(specs, Spec{Name: strconv.Itoa(i), Command: []string{self()}, Env: fakeCmd("good").Env})
+				specs = append(specs, Spec{Name: strconv.Itoa(i), Connect: attach, Command: []string{self()}, Env: fakeCmd("good").Env})
 			}
 			b.StartTimer()
 			kit.Apply(specs)
@@ -71,7 +71,7 @@ func BenchmarkStart50(b *testing.B) {
 func BenchmarkStop50(b *testing.B) {
 	for b.Loop() {
 		b.StopTimer()
-		kit, err := New(Options{Attach: attach, LogDir: b.TempDir()})
+		kit, err := New(Options{LogDir: b.TempDir()})
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -84,7 +84,7 @@ func BenchmarkStop50(b *testing.B) {
 		before := memory()
 		var specs []Spec
 		for i := range 50 {
-			specs = append(specs, Spec{Name: strconv.Itoa(i), Command: []string{self()}, Env: fakeCmd("good").Env})
+			specs = append(specs, Spec{Name: strconv.Itoa(i), Connect: attach, Command: []string{self()}, Env: fakeCmd("good").Env})
 		}
 		kit.Apply(specs)
 		if err := kit.Wait(context.Background()); err != nil {

@@ -6,7 +6,7 @@
 // Servers that somebody else runs ([Spec].Endpoint) it keeps connected in the
 // same way: what is a spawn there is a connection here, see hold.
 //
-// It knows neither JSON-RPC nor HTTP. A callback, [Attach], makes a [Session] over
+// It knows neither JSON-RPC nor HTTP. The spec's [Connect] makes a [Session] over
 // a child's pipes or to an endpoint; the kit learns from the session only that it
 // is ready and that it is over. What happens is told as lifecycle signals to a
 // [signal.Sink]. Tools and calls are not its business, nor is reading
@@ -14,12 +14,13 @@
 //
 //	func main() {
 //		serverkit.RunGuardIfAsked()
-//		kit, err := serverkit.New(serverkit.Options{Attach: attach, Sink: sink, Logger: log, LogDir: "logs"})
+//		kit, err := serverkit.New(serverkit.Options{Sink: sink, Logger: log, LogDir: "logs"})
 //		…
 //		kit.Apply([]serverkit.Spec{{
 //			Name:    "im.polaris.weather",
 //			Command: []string{"aurora-weather"},
 //			Env:     serverkit.BaseEnv(os.LookupEnv),
+//			Connect: connect,
 //		}})
 //		…
 //		err = kit.Shutdown(ctx)
@@ -65,9 +66,8 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Options configures a Kit. Attach is required.
+// Options configures a Kit. The zero value of each is a default.
 type Options struct {
-	Attach Attach
 	Sink   signal.Sink  // nil discards
 	Logger *slog.Logger // nil discards
 
@@ -79,9 +79,9 @@ type Options struct {
 	// have been removed. It must be safe for concurrent use.
 	Redact func(string) string
 
-	// SpawnsPerMinute and SpawnBurst bound how often processes are spawned,
-	// over all servers: the burst at once, beyond that the rate. What exceeds
-	// it waits for its turn. Zero means 120 and 200.
+	// SpawnsPerMinute and SpawnBurst bound how often processes are spawned after
+	// the first start of each server, over all servers: the burst at once, beyond
+	// that the rate. What exceeds it waits for its turn. Zero means 120 and 200.
 	SpawnsPerMinute int
 	SpawnBurst      int
 
@@ -127,9 +127,6 @@ func RunGuardIfAsked() { proc.RunGuardIfAsked() }
 
 // New returns a kit that runs nothing yet. Shutdown must be called in the end.
 func New(o Options) (*Kit, error) {
-	if o.Attach == nil {
-		return nil, errors.New("serverkit: Options.Attach is missing")
-	}
 	if o.Sink == nil {
 		o.Sink = signal.Discard
 	}
@@ -181,9 +178,9 @@ func New(o Options) (*Kit, error) {
 	return k, nil
 }
 
-// Apply makes specs what runs: it starts the new, stops the missing, restarts
-// the changed and leaves the equal alone, also where a person has stopped them.
-// It returns at once. Of specs with the same name the first counts.
+// Apply makes specs what runs: it starts the new, stops the missing, replaces
+// the changed once their calls in flight have finished ([StopPolicy].Drain), and
+// leaves the equal alone, also where a person has stopped them. It returns at once. Of specs with the same name the first counts.
 func (k *Kit) Apply(specs []Spec) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -385,9 +382,13 @@ func (k *Kit) leave(s *server) bool {
 	return true
 }
 
-// admit waits for the breaker's leave to spawn. It returns false if over is
-// closed first.
+// admit waits until the rate of spawns allows one more. The first start of a server
+// is not counted: only what is started over and over can be too much. It returns
+// false if over is closed first.
 func (k *Kit) admit(s *server, over <-chan struct{}) bool {
+	if s.spawned() == 0 {
+		return true
+	}
 	r := k.spawns.ReserveN(k.now(), 1)
 	delay := r.DelayFrom(k.now())
 	if delay == 0 {

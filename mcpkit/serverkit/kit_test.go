@@ -5,9 +5,12 @@ package serverkit
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"slices"
 	"strings"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -276,10 +279,10 @@ func TestAServerStoppedWhileItWaitsForARestartStaysDown(t *testing.T) {
 
 func TestARespawnIsAskedForOnceAndNotCounted(t *testing.T) {
 	var got []Instance
-	r := newRig(t, func(o *Options) {
-		inner := o.Attach
-		o.Attach = func(ctx context.Context, in Instance, p Pipes) (Session, error) {
-			got = append(got, in) // one server: Attach is never called twice at a time
+	r := newRig(t, func(o *rigOptions) {
+		inner := o.Connect
+		o.Connect = func(ctx context.Context, in Instance, p Pipes) (Session, error) {
+			got = append(got, in) // one server: Connect is never called twice at a time
 			if in.Number <= 2 {
 				return nil, errors.Join(errors.New("the probe ended it"), ErrRespawn)
 			}
@@ -317,10 +320,12 @@ func TestACrashAfterStableHealthIsTheFirstAgain(t *testing.T) {
 	}
 }
 
-func TestTheBreakerDelaysSpawnsAndLosesNone(t *testing.T) {
+func TestTheBreakerDelaysAllSpawnsButTheFirstOfEachServerAndLosesNone(t *testing.T) {
 	release := make(chan time.Time)
-	r := newRig(t, func(o *Options) { o.SpawnsPerMinute, o.SpawnBurst = 1, 2 })
+	var waits atomic.Int32
+	r := newRig(t, func(o *rigOptions) { o.SpawnsPerMinute, o.SpawnBurst = 1, 2 })
 	r.after = func(d time.Duration) <-chan time.Time {
+		waits.Add(1)
 		if d < 10*time.Second {
 			t.Errorf("a spawn waits %v", d)
 		}
@@ -333,11 +338,22 @@ func TestTheBreakerDelaysSpawnsAndLosesNone(t *testing.T) {
 		specs = append(specs, s)
 	}
 	r.Apply(specs)
-	r.until("two servers", func() bool { return len(r.sessions) == 2 })
+	r.until("four servers", func() bool { return len(r.sessions) == 4 })
+	if n := waits.Load(); n != 0 {
+		t.Errorf("%d first starts waited", n)
+	}
+	for i := range specs {
+		specs[i].Revision = "2"
+	}
+	r.Apply(specs)
+	r.until("two more", func() bool { return len(r.sessions) == 6 })
 	for range 2 {
 		release <- time.Time{}
 	}
-	r.until("four servers", func() bool { return len(r.sessions) == 4 })
+	r.until("all four", func() bool { return len(r.sessions) == 8 })
+	if n := waits.Load(); n != 2 {
+		t.Errorf("%d starts waited, want 2", n)
+	}
 }
 
 func TestShutdownIsParallelAndForbidsFurtherStarts(t *testing.T) {
@@ -385,9 +401,9 @@ func (h held) Release() { close(h.released) }
 func TestASessionIsReleasedOnceTheSinkHasTakenThatItStarted(t *testing.T) {
 	released := make(chan struct{})
 	take, taking := make(chan struct{}), make(chan struct{})
-	r := newRig(t, func(o *Options) {
-		inner, sink := o.Attach, o.Sink
-		o.Attach = func(ctx context.Context, in Instance, p Pipes) (Session, error) {
+	r := newRig(t, func(o *rigOptions) {
+		inner, sink := o.Connect, o.Sink
+		o.Connect = func(ctx context.Context, in Instance, p Pipes) (Session, error) {
 			s, err := inner(ctx, in, p)
 			if err != nil {
 				return nil, err
@@ -416,9 +432,9 @@ func TestASessionIsReleasedOnceTheSinkHasTakenThatItStarted(t *testing.T) {
 
 func TestASessionThatNeverCountsAsStartedIsReleasedToo(t *testing.T) {
 	released := make(chan struct{})
-	r := newRig(t, func(o *Options) {
-		inner := o.Attach
-		o.Attach = func(ctx context.Context, in Instance, p Pipes) (Session, error) {
+	r := newRig(t, func(o *rigOptions) {
+		inner := o.Connect
+		o.Connect = func(ctx context.Context, in Instance, p Pipes) (Session, error) {
 			s, err := inner(context.WithoutCancel(ctx), in, p)
 			if err != nil {
 				return nil, err
@@ -436,7 +452,7 @@ func TestASessionThatNeverCountsAsStartedIsReleasedToo(t *testing.T) {
 
 func TestABlockedSinkDoesNotKeepProcessesAlive(t *testing.T) {
 	block := make(chan struct{})
-	r := newRig(t, func(o *Options) {
+	r := newRig(t, func(o *rigOptions) {
 		o.Sink = signal.SinkFunc(func(ctx context.Context, _ signal.Signal) error {
 			select {
 			case <-block:
@@ -476,4 +492,113 @@ func TestTheLogFileTellsStartsAndEnds(t *testing.T) {
 	if info, _ := os.Stat(path); info.Mode().Perm() != 0o600 {
 		t.Errorf("the log's mode is %v", info.Mode())
 	}
+}
+
+func TestAServerThatDiesOfTheProbeIsSpawnedAgainWhicheverOfItsEndsIsSeenFirst(t *testing.T) {
+	for _, name := range []string{
+		"held-stdout", // the exit is seen, and the end of stdout never comes
+		"early-end",   // the end of stdout is seen, and the exit never comes
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, func(o *rigOptions) {
+				inner := o.Connect
+				o.Connect = func(ctx context.Context, in Instance, p Pipes) (Session, error) {
+					s, err := inner(ctx, in, p)
+					if err != nil && in.Probe && ctx.Err() == nil { // as a client tells it
+						return nil, fmt.Errorf("%w: %w", ErrRespawn, err)
+					}
+					return s, err
+				}
+			})
+			r.apply(fake(t, name))
+			r.untilTold(name, "started")
+			if st := r.stat(name); st.Restarts != 0 || st.Crashes != 0 || st.Starts != 2 {
+				t.Errorf("status %+v", st)
+			}
+		})
+	}
+}
+
+func TestWhatIsTheKitsOwnBusinessTakesEffectInPlace(t *testing.T) {
+	r := newRig(t)
+	spec := fake(t, "good")
+	r.apply(spec)
+	pid := r.stat("good").PID
+	spec.StartTimeout, spec.Restart.Never, spec.Stop.TermWait, spec.Secrets = time.Hour, true, time.Minute, []string{"secret-value"}
+	r.apply(spec)
+	if st := r.stat("good"); st.PID != pid || st.Starts != 1 {
+		t.Errorf("the server was touched: %+v", st)
+	}
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	r.untilTold("good", "started", "crashed", "permanently_failed")
+	spec.Restart.Never = false
+	r.apply(spec) // a server that has failed is started under another policy
+	r.untilTold("good", "started", "crashed", "permanently_failed", "started")
+}
+
+// drainingSession is a session with a call in flight until finish is closed.
+type drainingSession struct {
+	Session
+	begun, finish chan struct{}
+}
+
+func (s *drainingSession) Drain(ctx context.Context) {
+	close(s.begun)
+	select {
+	case <-s.finish:
+	case <-ctx.Done():
+	}
+}
+
+func TestACallInFlightFinishesBeforeAChangedServerIsReplaced(t *testing.T) {
+	setUp := func(t *testing.T, drain time.Duration) (*rig, Spec, *drainingSession) {
+		busy := &drainingSession{begun: make(chan struct{}), finish: make(chan struct{})}
+		r := newRig(t, func(o *rigOptions) {
+			inner := o.Connect
+			o.Connect = func(ctx context.Context, in Instance, p Pipes) (Session, error) {
+				s, err := inner(ctx, in, p)
+				if err == nil && in.Number == 1 {
+					busy.Session = s
+					return busy, nil
+				}
+				return s, err
+			}
+		})
+		spec := fake(t, "good")
+		spec.Stop.Drain = drain
+		r.apply(spec)
+		spec.Revision = "2"
+		r.Apply([]Spec{spec})
+		<-busy.begun
+		return r, spec, busy
+	}
+	t.Run("and a change meanwhile is what runs then", func(t *testing.T) {
+		r, spec, busy := setUp(t, time.Hour)
+		if st := r.stat("good"); st.Phase != Stopping || st.PID == 0 || !strings.Contains(st.Waiting, "in flight") {
+			t.Errorf("status %+v", st)
+		}
+		spec.Env = append(spec.Env, "SECOND=change")
+		r.Apply([]Spec{spec})
+		if st := r.stat("good"); st.Phase != Stopping || st.PID != busy.Session.(*session).in.PID {
+			t.Errorf("a second change ended the drain: %+v", st)
+		}
+		close(busy.finish)
+		r.untilTold("good", "started", "stopping", "stopped", "restarting", "started")
+		env, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", r.stat("good").PID))
+		if err != nil || !strings.Contains(string(env), "SECOND=change") {
+			t.Errorf("the second change does not run: %v", err)
+		}
+	})
+	t.Run("but not for longer than its bound", func(t *testing.T) {
+		r, _, _ := setUp(t, time.Millisecond)
+		r.untilTold("good", "started", "stopping", "stopped", "restarting", "started")
+	})
+	t.Run("nor where a person does not want to wait", func(t *testing.T) {
+		r, _, _ := setUp(t, time.Hour)
+		if err := r.Stop(t.Context(), "good"); err != nil {
+			t.Fatal(err)
+		}
+	})
 }

@@ -69,6 +69,22 @@ var fakes = map[string]func(){
 		record("term")
 	},
 	"exit-after": func() { ready(); echoOnce(); fmt.Println("last words") },
+	"held-stdout": func() { // dies of its first start; what holds stdout open does not
+		if firstStart() {
+			fork("sleeper", nil)
+			os.Exit(3)
+		}
+		ready()
+		echo()
+	},
+	"early-end": func() { // closes stdout of its first start, and lives on
+		if firstStart() {
+			os.Stdout.Close()
+			time.Sleep(time.Hour)
+		}
+		ready()
+		echo()
+	},
 	"close-stdout": func() {
 		ready()
 		os.Stdout.Close()
@@ -147,6 +163,15 @@ var fakes = map[string]func(){
 	"daemon": daemon,
 }
 
+// firstStart reports whether no process before this one has asked.
+func firstStart() bool {
+	f, err := os.OpenFile(os.Getenv("RECORD")+".first", os.O_CREATE|os.O_EXCL, 0o600)
+	if err == nil {
+		f.Close()
+	}
+	return err == nil
+}
+
 func ready() { fmt.Println("ready") }
 
 func echo() {
@@ -200,7 +225,7 @@ func fork(name string, attr *syscall.SysProcAttr) {
 
 // daemon is a small platform: it runs the servers named in ARG until stdin ends.
 func daemon() {
-	kit, err := New(Options{Attach: attach, AdoptOrphans: true})
+	kit, err := New(Options{AdoptOrphans: true})
 	if err != nil {
 		fmt.Println(err)
 		os.Exit(1)
@@ -208,7 +233,7 @@ func daemon() {
 	var specs []Spec
 	for name := range strings.SplitSeq(os.Getenv("ARG"), ",") {
 		specs = append(specs, Spec{
-			Name: name, Command: []string{self()}, Dir: os.Getenv("DIR"),
+			Name: name, Connect: attach, Command: []string{self()}, Dir: os.Getenv("DIR"),
 			Env: []string{fakeVar + "=" + name, "RECORD=" + os.Getenv("RECORD"), "PATH=" + os.Getenv("PATH"), noNap},
 		})
 	}
@@ -301,8 +326,9 @@ func (s *session) hang() {
 // rig is a kit under test with all it has told.
 type rig struct {
 	*Kit
-	t    *testing.T
-	logs string
+	t       *testing.T
+	logs    string
+	connect Connect
 
 	mu       sync.Mutex
 	changed  chan struct{}
@@ -310,29 +336,46 @@ type rig struct {
 	sessions []*session
 }
 
-func newRig(t *testing.T, edit ...func(*Options)) *rig {
+type rigOptions struct {
+	Options
+	Connect Connect // of specs that have none
+}
+
+// Apply has the rig connect what no spec connects.
+func (r *rig) Apply(specs []Spec) {
+	specs = slices.Clone(specs)
+	for i := range specs {
+		if specs[i].Connect == nil {
+			specs[i].Connect = r.connect
+		}
+	}
+	r.Kit.Apply(specs)
+}
+
+func newRig(t *testing.T, edit ...func(*rigOptions)) *rig {
 	t.Helper()
 	r := &rig{t: t, logs: filepath.Join(t.TempDir(), "logs"), changed: make(chan struct{})}
-	o := Options{
+	o := rigOptions{Options: Options{
 		LogDir: r.logs,
 		Logger: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug})),
-		Attach: func(ctx context.Context, in Instance, p Pipes) (Session, error) {
-			s, err := attach(ctx, in, p)
-			if err != nil {
-				return nil, err
-			}
-			r.note(func() { r.sessions = append(r.sessions, s.(*session)) })
-			return s, nil
-		},
 		Sink: signal.SinkFunc(func(_ context.Context, s signal.Signal) error {
 			r.note(func() { r.signals = append(r.signals, s) })
 			return nil
 		}),
+	}, Connect: func(ctx context.Context, in Instance, p Pipes) (Session, error) {
+		s, err := attach(ctx, in, p)
+		if err != nil {
+			return nil, err
+		}
+		r.note(func() { r.sessions = append(r.sessions, s.(*session)) })
+		return s, nil
+	},
 	}
 	for _, e := range edit {
 		e(&o)
 	}
-	kit, err := New(o)
+	r.connect = o.Connect
+	kit, err := New(o.Options)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -46,6 +46,8 @@ func (s *server) hold(w want) {
 		}
 		again = false
 		passes := passes(end.err)
+		w = s.latest(w)
+		policy.follow(w.spec.Restart)
 		delay, more := policy.crashed(end.healthy, passes)
 		delay = max(delay, retryAfter(end.err))
 		phase := Backoff
@@ -79,6 +81,7 @@ func (s *server) hold(w want) {
 		select {
 		case <-s.kit.after(delay):
 			s.move(func() { s.st.Restarts++ })
+			w = s.latest(w)
 		case <-w.over:
 			s.calledOff()
 			return
@@ -104,7 +107,7 @@ func (s *server) lost(w want, e ending, crashes int, told bool) {
 func (s *server) connection(w want, in Instance) ending {
 	k, began := s.kit, s.kit.now()
 	s.move(func() { s.st.Starts++; in.Number = s.st.Starts; s.up = began })
-	sess, cause, err := s.attach(w, in, nil)
+	sess, cause, err := s.connect(w, in, nil)
 	e := ending{err: err, ready: cause == "" && err == nil}
 	release := func() {}
 	if r, ok := sess.(Releaser); ok {
@@ -117,6 +120,7 @@ func (s *server) connection(w want, in Instance) ending {
 		s.ready(w, sess, in, since.Sub(began), release)
 		select {
 		case <-w.over:
+			s.drain(sess)
 			cause = causeTold
 		case <-sess.Done():
 			e.err = sess.Err()

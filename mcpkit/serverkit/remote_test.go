@@ -101,7 +101,7 @@ func farSpec() Spec {
 
 func newFar(t *testing.T, answers ...error) (*rig, *far) {
 	f := &far{answers: answers}
-	return newRig(t, func(o *Options) { o.Attach = f.attach }), f
+	return newRig(t, func(o *rigOptions) { o.Connect = f.attach }), f
 }
 
 var (
@@ -151,7 +151,7 @@ func TestARemoteServerWithOtherSettingsIsConnectedAnew(t *testing.T) {
 		t.Errorf("%d connections for the same spec", f.tried())
 	}
 	changed := farSpec()
-	changed.Settings = "another token"
+	changed.Revision = "another token"
 	r.apply(changed)
 	if f.tried() != 2 {
 		t.Errorf("%d connections after a change, want 2", f.tried())

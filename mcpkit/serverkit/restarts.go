@@ -19,12 +19,23 @@ type restarts struct {
 const jitter = 0.2
 
 func newRestarts(p RestartPolicy) *restarts {
-	return &restarts{policy: p, delays: &backoff.ExponentialBackOff{
+	r := &restarts{}
+	r.follow(p)
+	return r
+}
+
+// follow has p decide from now on. Crashes that were counted stay counted.
+func (r *restarts) follow(p RestartPolicy) {
+	if r.delays != nil && r.policy == p {
+		return
+	}
+	r.policy = p
+	r.delays = &backoff.ExponentialBackOff{
 		InitialInterval:     p.Base,
 		RandomizationFactor: jitter,
 		Multiplier:          2,
 		MaxInterval:         p.Cap,
-	}}
+	}
 }
 
 // crashed counts a crash of an instance that had been ready for healthy. It

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"log/slog"
 	"os/exec"
@@ -16,9 +17,9 @@ import (
 	"github.com/aurorabot-dev/platform/mcpkit/signal"
 )
 
-// attachGrace is how long Attach may take to return once its context is done;
+// connectGrace is how long Connect may take to return once its context is done;
 // then its pipes are closed under it.
-const attachGrace = time.Second
+const connectGrace = time.Second
 
 // exitGrace is how long a process whose session ended first may take to end by
 // itself, so that its exit code is known and not ours.
@@ -106,13 +107,22 @@ func (s *server) replace(w want) {
 	s.want = w
 }
 
-// apply takes over a spec unless it is the one already wanted.
+// apply takes over a spec. What is not already wanted, and cannot take effect on the
+// process or connection as it is, becomes a new want.
 func (s *server) apply(spec Spec) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	w := s.want
 	if !w.gone && w.spec.Equal(spec) {
-		return
+		running := s.st.Phase == Starting || s.st.Phase == Connecting || s.st.Phase == Ready || s.st.Phase == Stopping
+		if same := w.spec.same(spec); same || running {
+			s.want.spec = spec
+			if !same {
+				s.log.Info("settings of the server took effect in place")
+				s.describe(spec)
+			}
+			return
+		}
 	}
 	w.spec, w.up, w.gone, w.cause = spec, !spec.Disabled, false, causeChanged
 	if spec.Disabled {
@@ -263,6 +273,8 @@ func (s *server) serve(w want) {
 			s.log.Info("the server did not survive the first attempt to speak to it; spawning it once more", "err", end.err)
 			continue
 		}
+		w = s.latest(w)
+		policy.follow(w.spec.Restart)
 		delay, again := policy.crashed(end.healthy, false)
 		s.crashed(w, end, policy.crashes)
 		absent := errors.Is(end.err, exec.ErrNotFound) || errors.Is(end.err, fs.ErrPermission) // trying again finds no more
@@ -291,11 +303,27 @@ func (s *server) serve(w want) {
 		select {
 		case <-s.kit.after(delay):
 			s.move(func() { s.st.Restarts++ })
+			w = s.latest(w)
 		case <-w.over:
 			s.calledOff()
 			return
 		}
 	}
+}
+
+// spawned is how many processes were spawned, or tried to.
+func (s *server) spawned() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.st.Starts
+}
+
+// latest is w with what has been changed in place since.
+func (s *server) latest(w want) want {
+	if now := s.wanted(); now.gen == w.gen {
+		return now
+	}
+	return w
 }
 
 // calledOff tells that a start that had been announced, or waited for its turn,
@@ -337,14 +365,14 @@ func (s *server) instance(w want, in Instance) ending {
 	s.move(func() { s.st.PID, s.up, s.st.Command, s.st.Waiting = in.PID, spawned, s.presentable(argv), "" })
 	s.log.Debug("spawned", "pid", in.PID, "start", in.Number)
 
-	sess, cause, err := s.attach(w, in, p)
+	sess, cause, err := s.connect(w, in, p)
 	e := ending{pid: in.PID, err: err}
-	stop := child.Stop{Kind: child.Gently, CloseWait: w.spec.Stop.CloseWait, TermWait: w.spec.Stop.TermWait}
 	ready := cause == "" && err == nil
 	release := func() {}
 	if r, ok := sess.(Releaser); ok {
 		release = r.Release
 	}
+	kind := child.Gently
 	switch {
 	case ready:
 		since := k.now()
@@ -354,15 +382,15 @@ func (s *server) instance(w want, in Instance) ending {
 	case cause != "": // given up
 		release()
 	case errors.Is(err, ErrRespawn):
-		cause, stop.Kind = causeProtocol, child.Now
+		cause, kind = causeProtocol, child.Now
 	default:
 		cause = s.causeOf(w, p, causeProtocol)
 	}
 	switch cause {
 	case causeHung:
-		stop.Kind = child.Now
+		kind = child.Now
 	case causeExit:
-		stop.Kind = child.Dead
+		kind = child.Dead
 	}
 
 	e.told = cause == causeTold
@@ -375,7 +403,8 @@ func (s *server) instance(w want, in Instance) ending {
 		why.Code = fault.ServerUnstable
 	}
 	s.enter(Stopping)
-	state := p.End(sess, why, stop, k.hurry)
+	latest := s.wanted().spec
+	state := p.End(sess, why, child.Stop{Kind: kind, CloseWait: latest.Stop.CloseWait, TermWait: latest.Stop.TermWait}, k.hurry)
 
 	e.exit = s.exit(cause, e, state, spawned, ready, w.spec.StartTimeout, s.stderr.Tail(mark))
 	s.stderr.Note("pid %d ended: %s", e.pid, e.exit.Reason)
@@ -389,28 +418,28 @@ func (s *server) instance(w want, in Instance) ending {
 	return e
 }
 
-// attach makes the session; of a server at an Endpoint there is no p. It returns
-// a cause if it gave up before Attach had returned; a session that comes along
+// connect makes the session; of a server at an Endpoint there is no p. It returns
+// a cause if it gave up before Connect had returned; a session that comes along
 // with a cause came too late.
-func (s *server) attach(w want, in Instance, p *child.Child) (sess Session, cause string, err error) {
+func (s *server) connect(w want, in Instance, p *child.Child) (sess Session, cause string, err error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	type result struct {
 		sess Session
 		err  error
 	}
-	attached := make(chan result, 1)
+	connected := make(chan result, 1)
 	var pipes Pipes
 	var exited <-chan struct{}
 	if p != nil {
 		pipes, exited = Pipes{p.Stdin, p.Stdout}, p.Exited()
 	}
 	go func() {
-		sess, err := s.kit.opt.Attach(ctx, in, pipes)
+		sess, err := w.spec.Connect(ctx, in, pipes)
 		if sess == nil && err == nil {
 			err = errors.New("no session was made")
 		}
-		attached <- result{sess, err}
+		connected <- result{sess, err}
 	}()
 	deadline := time.NewTimer(w.spec.StartTimeout)
 	defer deadline.Stop()
@@ -421,25 +450,35 @@ func (s *server) attach(w want, in Instance, p *child.Child) (sess Session, caus
 		if cause == "" {
 			cause = why
 			if cancel(); p != nil {
-				force = time.After(attachGrace)
+				force = time.After(connectGrace)
 			}
 		}
 	}
 	for {
 		select {
-		case r := <-attached:
+		case r := <-connected:
+			if cause == causeExit && r.err != nil && !errors.Is(r.err, ErrRespawn) {
+				r.err = fmt.Errorf("it ended: %w", io.EOF) // what Connect says is that the pipes were closed
+			}
 			return r.sess, cause, r.err
 		case <-deadline.C:
 			giveUp(causeStartTimeout)
 		case <-over:
 			over = nil
 			giveUp(causeTold)
-		case <-exited: // Attach sees the end of stdout, unless a grandchild holds it
+		case <-exited: // Connect sees the end of stdout, unless a grandchild holds it
 			exited, drained = nil, p.Emptied()
 		case <-drained:
+			// All that the process said has been read, so closing the pipes shows Connect
+			// what the end of stdout would: it comes to the same conclusion, whichever of
+			// the two is seen first, and although a descendant may hold stdout open.
 			drained = nil
-			giveUp(causeExit)
+			if cause == "" {
+				cause, force = causeExit, time.After(connectGrace)
+				p.ClosePipes()
+			}
 		case <-force:
+			cancel()
 			p.ClosePipes()
 		}
 	}
@@ -449,6 +488,7 @@ func (s *server) attach(w want, in Instance, p *child.Child) (sess Session, caus
 func (s *server) watch(w want, sess Session, p *child.Child) (cause string, err error) {
 	select {
 	case <-w.over:
+		s.drain(sess)
 		return causeTold, nil
 	case <-p.Exited():
 		// Answers written just before the exit are still in the pipe.
@@ -464,6 +504,36 @@ func (s *server) watch(w want, sess Session, p *child.Child) (cause string, err 
 		return s.causeOf(w, p, causeProtocol), err
 	}
 }
+
+// drain lets the calls in flight finish where the server is to be replaced because
+// its spec has changed. It ends early when something else is asked of the server:
+// who stops or restarts a server, or takes it out, does not want to wait. A further
+// change of the spec counts once the server is down, and does not prolong the drain.
+func (s *server) drain(sess Session) {
+	d, ok := sess.(Drainer)
+	w := s.wanted()
+	if !ok || w.cause != causeChanged || w.spec.Stop.Drain < 0 {
+		return
+	}
+	s.move(func() { s.st.Phase, s.st.Since, s.st.Waiting = Stopping, s.kit.now(), draining })
+	ctx, cancel := context.WithTimeout(context.Background(), w.spec.Stop.Drain)
+	drained := make(chan struct{})
+	go func() { defer close(drained); d.Drain(ctx) }()
+	for w.cause == causeChanged {
+		select {
+		case <-drained:
+			cancel()
+			return
+		case <-w.over:
+			w = s.wanted()
+		}
+	}
+	cancel()
+	<-drained
+}
+
+// draining is Status.Waiting while calls in flight finish.
+const draining = "its definition changed; it is replaced once the calls in flight have finished"
 
 // causeOf is exit if the process ends by itself within a grace, told if it is
 // told to end meanwhile, and otherwise the given cause.

@@ -9,8 +9,10 @@ import (
 	"time"
 )
 
-// Spec says what to run. Two specs that are [Spec.Equal] describe the same
-// server; Apply restarts a server whose spec differs from the one it runs.
+// Spec says what to run and how to speak to it. Apply replaces a server whose
+// process or session would be another one under the new spec, see [Spec.Equal].
+// Secrets, StartTimeout, Restart and Stop are the kit's own business: a change of
+// these takes effect in place on a server that runs or starts.
 type Spec struct {
 	// Name is the server's identity.
 	Name string
@@ -18,12 +20,14 @@ type Spec struct {
 	// the PATH found in Env.
 	Command []string
 	// Endpoint is the URL of a server that somebody else runs. There is no process
-	// then: Attach gets no pipes and opens the connection itself; Command, Dir, Env
-	// and Stop are not used.
+	// then: Connect gets no pipes and opens the connection itself; Command, Dir, Env
+	// and the waits of Stop are not used.
 	Endpoint string
-	// Settings are further settings of a server at an Endpoint, of which the kit
-	// only sees whether they change.
-	Settings string
+	// Connect makes the session. It is required.
+	Connect Connect
+	// Revision stands for everything that Connect uses beside its parameters: it must
+	// differ where any of that differs, as functions cannot be compared. A hash does.
+	Revision string
 	// Dir is the absolute working directory. Empty means the directory in
 	// which the kit was made.
 	Dir string
@@ -33,7 +37,7 @@ type Spec struct {
 	// Secrets are values that are removed from stderr before it is kept.
 	// Values shorter than six bytes are not looked for.
 	Secrets []string
-	// StartTimeout bounds the time from spawn until Attach has returned.
+	// StartTimeout bounds the time from spawn until Connect has returned.
 	// Zero means 30 s.
 	StartTimeout time.Duration
 	Restart      RestartPolicy
@@ -57,13 +61,22 @@ type RestartPolicy struct {
 type StopPolicy struct {
 	CloseWait time.Duration // after stdin is closed. Zero means 2 s
 	TermWait  time.Duration // after SIGTERM. Zero means 3 s
+	// Drain bounds how long calls in flight may take to finish before a server whose
+	// spec has changed is stopped, where its session is a [Drainer]. Zero means 30 s,
+	// a negative value that they are not waited for.
+	Drain time.Duration
 }
 
-// Equal reports whether s and o are the same in every field.
+// Equal reports whether s and o describe the same process, or the same endpoint, and
+// the same sessions with it.
 func (s Spec) Equal(o Spec) bool {
-	return s.Name == o.Name && s.Endpoint == o.Endpoint && s.Settings == o.Settings && s.Dir == o.Dir && s.StartTimeout == o.StartTimeout &&
-		s.Restart == o.Restart && s.Stop == o.Stop && s.Disabled == o.Disabled &&
-		slices.Equal(s.Command, o.Command) && slices.Equal(s.Env, o.Env) && slices.Equal(s.Secrets, o.Secrets)
+	return s.Name == o.Name && s.Endpoint == o.Endpoint && s.Revision == o.Revision && s.Dir == o.Dir && s.Disabled == o.Disabled &&
+		slices.Equal(s.Command, o.Command) && slices.Equal(s.Env, o.Env)
+}
+
+// same reports whether s and o are also the same in what takes effect in place.
+func (s Spec) same(o Spec) bool {
+	return s.Equal(o) && s.StartTimeout == o.StartTimeout && s.Restart == o.Restart && s.Stop == o.Stop && slices.Equal(s.Secrets, o.Secrets)
 }
 
 // withDefaults returns a deep copy of s in which no duration is zero.
@@ -76,6 +89,9 @@ func (s Spec) withDefaults() Spec {
 	orDefault(&s.Restart.StableAfter, time.Minute)
 	orDefault(&s.Stop.CloseWait, 2*time.Second)
 	orDefault(&s.Stop.TermWait, 3*time.Second)
+	if s.Stop.Drain == 0 {
+		s.Stop.Drain = 30 * time.Second
+	}
 	return s
 }
 
@@ -101,7 +117,7 @@ type Instance struct {
 	Number  int // counts the starts of this server, from 1
 	PID     int
 	Crashes int // consecutive crashes before this start
-	// Probe is false once Attach has returned ErrRespawn for this spec: the
+	// Probe is false once Connect has returned ErrRespawn for this spec: the
 	// server does not survive being asked for a newer protocol.
 	Probe bool
 }
@@ -112,12 +128,11 @@ type Instance struct {
 // At an Endpoint both are nil.
 type Pipes struct{ Stdin, Stdout *os.File }
 
-// Attach makes a session over fresh pipes, or opens the connection to an
-// Endpoint, and returns once it is ready. It
-// must return soon after ctx is done or the pipes are closed, and then must no
+// Connect makes a session over fresh pipes, or opens the connection to an
+// Endpoint, and returns once it is ready. It must return soon after ctx is done or the pipes are closed, and then must no
 // longer use the pipes unless it returned a session. An error is a failed start
 // and counts as a crash, except one that wraps [ErrRespawn].
-type Attach func(ctx context.Context, in Instance, p Pipes) (Session, error)
+type Connect func(ctx context.Context, in Instance, p Pipes) (Session, error)
 
 // Session is what runs over a server's pipes.
 type Session interface {
@@ -135,6 +150,12 @@ type Session interface {
 	Info() SessionInfo
 }
 
+// Drainer is a Session that can take no further calls and wait for those in flight.
+type Drainer interface {
+	// Drain returns when no call is in flight, the session has ended, or ctx is done.
+	Drain(ctx context.Context)
+}
+
 // Releaser is a Session that holds back what its server says of its own accord
 // until Release is called: once the sink has taken that the server has started,
 // or when it is known that it will not. Release must not wait.
@@ -149,7 +170,7 @@ type SessionInfo struct {
 }
 
 var (
-	// ErrRespawn, wrapped by an error of Attach, asks for one more process at
+	// ErrRespawn, wrapped by an error of Connect, asks for one more process at
 	// once, without counting a crash: the server died of being asked for a
 	// protocol that it does not know.
 	ErrRespawn = errors.New("the server must be spawned once more")

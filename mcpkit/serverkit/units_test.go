@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -58,6 +59,14 @@ func TestNeverMeansNever(t *testing.T) {
 }
 
 func TestSpecsAreComparedInEveryField(t *testing.T) {
+	every := map[string]bool{}
+	defer func() {
+		for _, f := range reflect.VisibleFields(reflect.TypeFor[Spec]()) {
+			if !every[f.Name] && f.Name != "Connect" { // functions cannot be compared: Revision stands for it
+				t.Errorf("no change of %s was tried", f.Name)
+			}
+		}
+	}()
 	base := Spec{Name: "a", Command: []string{"x"}, Env: []string{"A=1"}}
 	if copied := base.withDefaults(); !copied.Equal(copied.withDefaults()) {
 		t.Error("a spec differs from its copy")
@@ -66,10 +75,21 @@ func TestSpecsAreComparedInEveryField(t *testing.T) {
 		func(s *Spec) { s.Name = "b" }, func(s *Spec) { s.Command = []string{"x", "y"} }, func(s *Spec) { s.Dir = "/" },
 		func(s *Spec) { s.Env = nil }, func(s *Spec) { s.Secrets = []string{"s"} }, func(s *Spec) { s.StartTimeout = 1 },
 		func(s *Spec) { s.Restart.Max = 9 }, func(s *Spec) { s.Stop.TermWait = 9 }, func(s *Spec) { s.Disabled = true },
+		func(s *Spec) { s.Endpoint = "http://x" }, func(s *Spec) { s.Revision = "2" },
 	} {
 		other := base
-		if edit(&other); base.Equal(other) {
-			t.Errorf("%+v equals %+v", other, base)
+		edit(&other)
+		a, b := reflect.ValueOf(base), reflect.ValueOf(other)
+		for i := range a.NumField() {
+			name := a.Type().Field(i).Name
+			if name == "Connect" || reflect.DeepEqual(a.Field(i).Interface(), b.Field(i).Interface()) {
+				continue
+			}
+			every[name] = true
+			inPlace := slices.Contains([]string{"Secrets", "StartTimeout", "Restart", "Stop"}, name)
+			if base.same(other) || base.Equal(other) != inPlace {
+				t.Errorf("a change of %s: same %v, equal %v", name, base.same(other), base.Equal(other))
+			}
 		}
 	}
 }
@@ -123,7 +143,7 @@ func TestCommandsAreResolvedBesideThePlatformFirst(t *testing.T) {
 }
 
 func TestAFloodIsDrainedWithinBounds(t *testing.T) {
-	r := newRig(t, func(o *Options) { o.LogSize, o.LogBackups = 64<<10, 2 })
+	r := newRig(t, func(o *rigOptions) { o.LogSize, o.LogBackups = 64<<10, 2 })
 	spec := fake(t, "flood")
 	r.apply(spec)
 	s := r.session(0)
@@ -156,7 +176,9 @@ func TestAFloodIsDrainedWithinBounds(t *testing.T) {
 }
 
 func TestSecretsReachNeitherTheRingNorTheFile(t *testing.T) {
-	r := newRig(t, func(o *Options) { o.Redact = func(s string) string { return strings.ReplaceAll(s, "red", "[colour]") } })
+	r := newRig(t, func(o *rigOptions) {
+		o.Redact = func(s string) string { return strings.ReplaceAll(s, "red", "[colour]") }
+	})
 	spec := fake(t, "secret", "TOKEN=hunter2-hunter2")
 	spec.Secrets = []string{"hunter2-hunter2"}
 	r.apply(spec)

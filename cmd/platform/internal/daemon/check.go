@@ -143,7 +143,7 @@ func checkLive(ctx context.Context, o Options, found []*manifest.Manifest, out *
 		return err
 	}
 	defer func() { err = errors.Join(err, p.manager.Close(context.WithoutCancel(ctx))) }()
-	if p.kit, err = serverkit.New(serverkit.Options{Attach: p.attach, Logger: log, LogDir: p.layout.Logs()}); err != nil {
+	if p.kit, err = serverkit.New(serverkit.Options{Logger: log, LogDir: p.layout.Logs()}); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, p.kit.Shutdown(context.WithoutCancel(ctx))) }()

@@ -140,7 +140,7 @@ func Run(ctx context.Context, o Options, log *slog.Logger, hooks Hooks) (err err
 		return err
 	}
 	if p.kit, err = serverkit.New(serverkit.Options{
-		Attach: p.attach, Sink: sink, Logger: p.log, LogDir: p.layout.Logs(),
+		Sink: sink, Logger: p.log, LogDir: p.layout.Logs(),
 		Redact: p.redactText, AdoptOrphans: true, SpawnsPerMinute: o.SpawnsPerMinute,
 	}); err != nil {
 		return err
@@ -259,56 +259,6 @@ func (p *Platform) openOutbox(ctx context.Context, sink signal.Sink, down *teard
 		return nil
 	})
 	return nil
-}
-
-// attach opens a session over a fresh process's pipes, or to a server at a URL.
-func (p *Platform) attach(ctx context.Context, in serverkit.Instance, pipes serverkit.Pipes) (serverkit.Session, error) {
-	p.mu.Lock()
-	m := p.manifests[in.Name]
-	p.mu.Unlock()
-	if m == nil {
-		return nil, fmt.Errorf("server %s was removed while it started", in.Name)
-	}
-	c := client.Conn{
-		Server: in.Name, Alias: m.Alias, Instance: fmt.Sprint(in.Number), Crashes: in.Crashes, Config: serverConfig(m),
-		Hold: true, // until the start of the server has been told
-	}
-	if m.MCP.Transport == manifest.HTTP {
-		w, err := p.wire(m)
-		if err != nil {
-			return nil, err
-		}
-		c.Wire = w
-	} else {
-		c.Stdin, c.Stdout = pipes.Stdin, pipes.Stdout
-	}
-	s, err := p.manager.Connect(ctx, c)
-	if err != nil {
-		p.authority.refused(in.Name, err)
-		if errors.Is(err, client.ErrProbeKilled) {
-			return nil, fmt.Errorf("%w: %w", serverkit.ErrRespawn, err)
-		}
-		return nil, err
-	}
-	return session{s}, nil
-}
-
-// session is a client's session as the server kit sees it.
-type session struct{ *client.Session }
-
-func (s session) Err() error {
-	err := s.Session.Err()
-	if errors.Is(err, client.ErrHung) {
-		return fmt.Errorf("%w: %w", serverkit.ErrHung, err)
-	}
-	return err
-}
-
-func (s session) Info() serverkit.SessionInfo {
-	i := s.Session.Info()
-	return serverkit.SessionInfo{
-		ProtocolVersion: i.ProtocolVersion, ServerName: i.ServerName, ServerVersion: i.ServerVersion, Tools: i.Tools,
-	}
 }
 
 // artifactStore lets the bridge and the host keep what is large.

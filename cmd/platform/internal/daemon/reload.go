@@ -4,17 +4,14 @@ import (
 	"context"
 	"errors"
 	"maps"
-	"net/url"
 	"os"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/hashicorp/go-multierror"
-	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/aurorabot-dev/platform/apps"
-	"github.com/aurorabot-dev/platform/mcpkit/client"
 	"github.com/aurorabot-dev/platform/mcpkit/manifest"
 	"github.com/aurorabot-dev/platform/mcpkit/manifest/watch"
 	"github.com/aurorabot-dev/platform/mcpkit/serverkit"
@@ -137,48 +134,3 @@ func (p *Platform) watch(ctx context.Context, asked <-chan os.Signal, down *tear
 
 // policyLook is how often the policy file is looked at for a change.
 const policyLook = 2 * time.Second
-
-// spec is how the server kit is to run a manifest's server.
-func (p *Platform) spec(m *manifest.Manifest) (serverkit.Spec, error) {
-	if m.MCP.Transport == manifest.HTTP {
-		return remoteSpec(m), nil
-	}
-	dir, err := p.layout.MakeApp(m.Package)
-	if err != nil {
-		return serverkit.Spec{}, err
-	}
-	return makeSpec(m, dir), nil
-}
-
-func makeSpec(m *manifest.Manifest, appData string) serverkit.Spec {
-	env := serverkit.BaseEnv(os.LookupEnv)
-	env = append(env, "AURORA_APP_DATA_DIR="+appData, "AURORA_APP_PACKAGE="+m.Package)
-	for _, name := range slices.Sorted(maps.Keys(m.MCP.Env)) {
-		env = append(env, name+"="+m.MCP.Env[name])
-	}
-	return serverkit.Spec{
-		Name: m.Package, Command: m.Argv(), Dir: m.WorkDir(), Env: env, Secrets: m.SecretValues(),
-		StartTimeout: m.MCP.HealthTimeout.Duration, Disabled: m.Disabled, Restart: restartPolicy(m),
-		Stop: serverkit.StopPolicy{CloseWait: m.MCP.Stop.CloseWait.Duration, TermWait: m.MCP.Stop.TermWait.Duration},
-	}
-}
-
-func restartPolicy(m *manifest.Manifest) serverkit.RestartPolicy {
-	r := m.MCP.Restart
-	return serverkit.RestartPolicy{
-		Never: !r.Enabled || r.MaxAttempts == 0, Max: r.MaxAttempts,
-		Base: r.Backoff.Duration, Cap: r.MaxBackoff.Duration, StableAfter: r.Stable.Duration,
-	}
-}
-
-func serverConfig(m *manifest.Manifest) client.ServerConfig {
-	var roots []*mcp.Root
-	if m.MCP.Roots {
-		roots = []*mcp.Root{{URI: (&url.URL{Scheme: "file", Path: m.WorkDir()}).String(), Name: "working directory"}}
-	}
-	return client.ServerConfig{
-		Roots: roots, Sampling: m.MCP.Sampling, Elicit: m.MCP.Elicitation,
-		CallTimeout: m.MCP.CallTimeout.Duration, MaxCallTime: m.MCP.MaxCallTime.Duration, MaxLine: int(m.MCP.MaxLine),
-		Relay: client.Relay{Roots: m.MCP.Roots, Sampling: m.MCP.Sampling, Elicitation: m.MCP.Elicitation},
-	}
-}
