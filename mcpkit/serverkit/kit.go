@@ -66,6 +66,9 @@ import (
 	"golang.org/x/time/rate"
 )
 
+// spawnsPerMinute is the default of Options.SpawnsPerMinute.
+const spawnsPerMinute = 120
+
 // Options configures a Kit. The zero value of each is a default.
 type Options struct {
 	Sink   signal.Sink  // nil discards
@@ -133,7 +136,7 @@ func New(o Options) (*Kit, error) {
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	orDefault(&o.LogSize, 5<<20)
 	orDefault(&o.LogBackups, 3)
-	orDefault(&o.SpawnsPerMinute, 120)
+	orDefault(&o.SpawnsPerMinute, spawnsPerMinute)
 	orDefault(&o.SpawnBurst, 200)
 	wd, _ := os.Getwd() // needed only where a Spec has no Dir
 	exe, err := os.Executable()
@@ -212,6 +215,13 @@ func (k *Kit) Apply(specs []Spec) {
 			s.remove(causeRemoved)
 		}
 	}
+}
+
+// SetSpawnsPerMinute changes Options.SpawnsPerMinute. Who waits already, waits as long
+// as before.
+func (k *Kit) SetSpawnsPerMinute(n int) {
+	orDefault(&n, spawnsPerMinute)
+	k.spawns.SetLimit(rate.Limit(n) / 60)
 }
 
 // Start starts a server that is stopped, failed, waiting for a restart or for an

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/aurorabot-dev/platform/mcpkit/manifest/strict"
+	"github.com/aurorabot-dev/platform/mcpkit/strict"
 )
 
 // Args wraps cobra's argument checks so that a failure is a usage error.

@@ -25,10 +25,10 @@ type Auth struct {
 	// KeyFile is a file whose content seals the tokens that are stored; at least
 	// tokens.MinKey bytes, for its owner alone. The environment's AURORA_AUTH_KEY
 	// does the same. Empty means that they are not sealed.
-	KeyFile string `yaml:"key_file"`
+	KeyFile string `json:"key_file,omitempty"`
 	// ClientMetadataURL is the client id metadata document for servers whose
 	// manifest names none.
-	ClientMetadataURL string `yaml:"client_metadata_url"`
+	ClientMetadataURL string `json:"client_metadata_url,omitempty"`
 }
 
 // authKey is the variable that may hold what seals tokens.

@@ -39,6 +39,7 @@ func (p *Platform) Status() control.Status {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	st.Problems = append(st.Problems, p.settings...)
 	for _, f := range split(p.policyFault) {
 		st.Problems = append(st.Problems, f.Error())
 	}

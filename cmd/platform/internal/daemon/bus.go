@@ -24,30 +24,30 @@ const (
 
 // NATS says how to reach JetStream; see package natsbus for what each value means.
 type NATS struct {
-	URLs     []string `yaml:"urls"`
-	Creds    string   `yaml:"creds"` // a file
-	CA       string   `yaml:"ca"`    // a file, as the next two
-	Cert     string   `yaml:"cert"`
-	Key      string   `yaml:"key"`
-	Stream   string   `yaml:"stream"`
-	Prefix   string   `yaml:"prefix"` // of subjects
-	Replicas int      `yaml:"replicas"`
-	MaxDays  int      `yaml:"max_days"` // how long the stream keeps an event
-	MaxBytes int64    `yaml:"max_bytes"`
+	URLs     []string `json:"urls,omitempty"`
+	Creds    string   `json:"creds,omitempty"` // a file
+	CA       string   `json:"ca,omitempty"`    // a file, as the next two
+	Cert     string   `json:"cert,omitempty"`
+	Key      string   `json:"key,omitempty"`
+	Stream   string   `json:"stream,omitempty"`
+	Prefix   string   `json:"prefix,omitempty"` // of subjects
+	Replicas int      `json:"replicas,omitempty"`
+	MaxDays  int      `json:"max_days,omitempty"` // how long the stream keeps an event
+	MaxBytes int64    `json:"max_bytes,omitempty"`
 }
 
 // Inbox bounds pending/. At a limit new events are either held back in the
 // journal until the Brain has taken some (block), or expired ones give way (spill).
 type Inbox struct {
-	Soft Limit `yaml:"soft"`
-	Hard Limit `yaml:"hard"`
+	Soft Limit `json:"soft,omitempty"`
+	Hard Limit `json:"hard,omitempty"`
 }
 
 // Limit is a number of files or of bytes, whichever comes first; zero is the default.
 type Limit struct {
-	Files int64  `yaml:"files"`
-	Bytes int64  `yaml:"bytes"`
-	Do    string `yaml:"do"` // block or spill; empty is the default
+	Files int64  `json:"files,omitempty"`
+	Bytes int64  `json:"bytes,omitempty"`
+	Do    string `json:"do,omitempty"` // block or spill; empty is the default
 }
 
 func (l Limit) limit() inbox.Limit {
@@ -64,8 +64,8 @@ func (l Limit) limit() inbox.Limit {
 // Retention says how long what nobody waits for is kept: files of done/, failed/
 // and rejected/, each, and artifacts.
 type Retention struct {
-	Days  int   `yaml:"days"`  // zero is for ever
-	Bytes int64 `yaml:"bytes"` // zero is without limit
+	Days  int   `json:"days,omitempty"`  // zero is for ever
+	Bytes int64 `json:"bytes,omitempty"` // zero is without limit
 }
 
 // eventBus is a bus with its journal.
@@ -168,7 +168,7 @@ const minArtifactAge = time.Hour
 func (p *Platform) crowded() error { return space.Reserve{}.Check(p.o.Data) }
 
 func (p *Platform) prune(ctx context.Context) error {
-	r := p.o.Retention
+	r := p.options().Retention
 	age := time.Duration(r.Days) * 24 * time.Hour
 	if age == 0 && r.Bytes == 0 {
 		return nil

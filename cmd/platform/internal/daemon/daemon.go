@@ -38,8 +38,10 @@ type Hooks struct {
 	Settled func(p *Platform)
 	// Signal sees everything that is observed, as the bridge does.
 	Signal func(signal.Signal)
-	// Reload makes the platform read its manifests again.
+	// Reload makes the platform read its settings, its policy and its manifests again.
 	Reload <-chan os.Signal
+	// Settings are where the settings are read again; nil: nowhere.
+	Settings *Settings
 }
 
 // Platform is a running platform. It is the control API's Backend.
@@ -72,6 +74,8 @@ type Platform struct {
 	gatewayURL string       // empty: it is not open over HTTP
 
 	mu          sync.Mutex
+	live        Options                       // the settings in force, as far as they can be changed
+	settings    []string                      // what of the settings is not in force, and why
 	manifests   map[string]*manifest.Manifest // by package, as they run
 	faults      []error                       // of the last load
 	policyFault error                         // why the policy file is not in force
@@ -88,12 +92,15 @@ func Run(ctx context.Context, o Options, log *slog.Logger, hooks Hooks) (err err
 	if o.Data, err = filepath.Abs(o.Data); err != nil {
 		return fmt.Errorf("finding the data folder: %w", err)
 	}
-	p := &Platform{o: o, layout: Layout{o.Data}, started: time.Now(), manifests: make(map[string]*manifest.Manifest), settled: make(chan struct{})}
+	p := &Platform{o: o, live: o, layout: Layout{o.Data}, started: time.Now(), manifests: make(map[string]*manifest.Manifest), settled: make(chan struct{})}
 	p.everything.Approve = true
 	p.redactor = redact.New(nil)
 	p.log = slog.New(p.redactor.Handler(log.Handler()))
 	down := &teardown{log: p.log}
-	defer func() { err = errors.Join(err, down.run(context.WithoutCancel(ctx), o.shutdown())) }()
+	defer func() {
+		live := p.options()
+		err = errors.Join(err, down.run(context.WithoutCancel(ctx), live.shutdown()))
+	}()
 
 	if p.problems, err = p.layout.Make(); err != nil {
 		return err
@@ -162,7 +169,7 @@ func Run(ctx context.Context, o Options, log *slog.Logger, hooks Hooks) (err err
 	}
 	p.retain(ctx, down)
 	p.watchLogins(ctx, down)
-	p.watch(ctx, hooks.Reload, down)
+	p.watch(ctx, hooks.Reload, hooks.Settings, down)
 	p.Reload()
 	if err := p.openOutbox(ctx, sink, down); err != nil {
 		return err
@@ -173,7 +180,8 @@ func Run(ctx context.Context, o Options, log *slog.Logger, hooks Hooks) (err err
 	}
 	p.settle(ctx, hooks.Settled, down)
 	<-ctx.Done()
-	p.log.Info("shutting down", "bound", o.shutdown())
+	live := p.options()
+	p.log.Info("shutting down", "bound", live.shutdown())
 	return nil
 }
 

@@ -19,14 +19,14 @@ import (
 // reach it with "platform gateway" in any case.
 type Gateway struct {
 	// Listen is a host:port. Empty means none. Beyond loopback there must be tokens.
-	Listen string `yaml:"listen"`
+	Listen string `json:"listen,omitempty"`
 	// Tokens is a file with the tokens that clients must bring. Empty means that
 	// every program of this machine may come, but no page in a browser.
-	Tokens string `yaml:"tokens"`
+	Tokens string `json:"tokens,omitempty"`
 	// Hosts are names, without port, by which clients reach Listen beside
 	// loopback's. Origins are those of pages that may use it.
-	Hosts   []string `yaml:"hosts"`
-	Origins []string `yaml:"origins"`
+	Hosts   []string `json:"hosts,omitempty"`
+	Origins []string `json:"origins,omitempty"`
 }
 
 func (g Gateway) check() error {

@@ -11,7 +11,6 @@
 package daemon
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -25,11 +24,11 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-multierror"
-	"gopkg.in/yaml.v3"
 
 	"github.com/aurorabot-dev/platform/bridge/bus"
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/control"
 	"github.com/aurorabot-dev/platform/mcpkit/client"
+	"github.com/aurorabot-dev/platform/mcpkit/strict"
 )
 
 // version is set by the linker in releases.
@@ -52,66 +51,66 @@ func BuildVersion() control.Version {
 type Options struct {
 	// Manifests are folders or files with manifests. Empty means the folder
 	// "manifests", or the built-in apps where that does not exist.
-	Manifests []string `yaml:"manifests"`
+	Manifests []string `json:"manifests,omitempty"`
 	// Data is the data folder.
-	Data string `yaml:"data"`
+	Data string `json:"data,omitempty"`
 	// Policy is the policy file. Empty means policy.yaml where that exists, else
 	// the built-in rules.
-	Policy string `yaml:"policy"`
-	Log    Log    `yaml:"log"`
-	Tool   Tools  `yaml:"tools"`
-	Call   Calls  `yaml:"calls"`
-	API    API    `yaml:"api"`
+	Policy string `json:"policy,omitempty"`
+	Log    Log    `json:"log,omitempty"`
+	Tool   Tools  `json:"tools,omitempty"`
+	Call   Calls  `json:"calls,omitempty"`
+	API    API    `json:"api,omitempty"`
 	// Gateway offers everything to other MCP hosts.
-	Gateway Gateway `yaml:"gateway"`
-	Auth    Auth    `yaml:"auth"`
+	Gateway Gateway `json:"gateway,omitempty"`
+	Auth    Auth    `json:"auth,omitempty"`
 	// Bus is what carries events to the Brain: inbox or nats.
-	Bus       string    `yaml:"bus"`
-	Inbox     Inbox     `yaml:"inbox"`
-	NATS      NATS      `yaml:"nats"`
-	Retention Retention `yaml:"retention"`
+	Bus       string    `json:"bus,omitempty"`
+	Inbox     Inbox     `json:"inbox,omitempty"`
+	NATS      NATS      `json:"nats,omitempty"`
+	Retention Retention `json:"retention,omitempty"`
 	// Events routes event types, exact or as a prefix ending in ".*", to "inbox"
 	// or "journal".
-	Events map[string]string `yaml:"events"`
+	Events map[string]string `json:"events,omitempty"`
 	// Ask is what "platform ask" asks where its flags and the environment name
 	// nothing. The daemon has no use for it.
-	Ask Ask `yaml:"ask"`
+	Ask Ask `json:"ask,omitempty"`
 	// SpawnsPerMinute bounds how many processes are started, all servers
 	// together, after the first start of each.
-	SpawnsPerMinute int `yaml:"spawns_per_minute"`
+	SpawnsPerMinute int `json:"spawns_per_minute,omitempty"`
 	// ShutdownSeconds bounds a graceful end.
-	ShutdownSeconds int `yaml:"shutdown_seconds"`
+	ShutdownSeconds int `json:"shutdown_seconds,omitempty"`
 }
 
 // Log says how the platform logs to its standard error.
 type Log struct {
-	Format string `yaml:"format"` // text or json
-	Level  string `yaml:"level"`  // debug, info, warn or error
+	Format string `json:"format,omitempty"` // text or json
+	Level  string `json:"level,omitempty"`  // debug, info, warn or error
 }
 
 // Tools says how tools are offered to models.
 type Tools struct {
-	Prefix  string `yaml:"prefix"`  // leads every exported name; at most 8 of [A-Za-z0-9-]
-	Profile string `yaml:"profile"` // provider profile where a request names none
+	Prefix  string `json:"prefix,omitempty"`  // leads every exported name; at most 8 of [A-Za-z0-9-]
+	Profile string `json:"profile,omitempty"` // provider profile where a request names none
 }
 
 // Calls bounds tool calls.
 type Calls struct {
-	MaxPreview int `yaml:"max_preview"` // bytes of a result's text in an event
-	MaxResult  int `yaml:"max_result"`  // bytes above which a result is kept as an artifact
+	MaxPreview int `json:"max_preview,omitempty"` // bytes of a result's text in an event
+	MaxResult  int `json:"max_result,omitempty"`  // bytes above which a result is kept as an artifact
 }
 
 // Ask names a chat model.
 type Ask struct {
-	BaseURL string `yaml:"base_url"` // of an OpenAI-compatible API; empty means OpenAI's
-	Model   string `yaml:"model"`
-	Profile string `yaml:"profile"` // provider profile of the tools; empty means openai
+	BaseURL string `json:"base_url,omitempty"` // of an OpenAI-compatible API; empty means OpenAI's
+	Model   string `json:"model,omitempty"`
+	Profile string `json:"profile,omitempty"` // provider profile of the tools; empty means openai
 }
 
 // API says where the local API is served beside the socket.
 type API struct {
 	// Listen is a loopback host:port, "127.0.0.1:0" for any port. Empty means none.
-	Listen string `yaml:"listen"`
+	Listen string `json:"listen,omitempty"`
 }
 
 // Defaults are the settings of a platform without a configuration.
@@ -131,8 +130,8 @@ func Defaults() Options {
 // DefaultConfig is the file that is read where no other is named.
 const DefaultConfig = "platform.yaml"
 
-// ReadConfig reads settings from path over o. An unknown key is an error with
-// its line. A missing file is one only if it was asked for.
+// ReadConfig reads settings from path over o. Whatever is wrong is in the error, with
+// its line. A missing file is an error only if it was asked for.
 func (o *Options) ReadConfig(path string, asked bool) error {
 	raw, err := os.ReadFile(path)
 	if errors.Is(err, os.ErrNotExist) && !asked {
@@ -141,10 +140,15 @@ func (o *Options) ReadConfig(path string, asked bool) error {
 	if err != nil {
 		return fmt.Errorf("reading the configuration: %w", err)
 	}
-	dec := yaml.NewDecoder(bytes.NewReader(raw))
-	dec.KnownFields(true)
-	if err := dec.Decode(o); err != nil && !errors.Is(err, io.EOF) {
-		return fmt.Errorf("reading the configuration %s: %w", path, err)
+	doc := strict.YAML(path, raw, strict.Options{})
+	doc.Decode(o)
+	if len(doc.Faults) > 0 {
+		doc.Sort()
+		var all *multierror.Error
+		for _, f := range doc.Faults {
+			all = multierror.Append(all, f)
+		}
+		return fmt.Errorf("reading the configuration: %w", all)
 	}
 	// Paths in the file are relative to the file, wherever the platform is
 	// started from.
@@ -231,15 +235,21 @@ func (l Log) level() (level slog.Level, err error) {
 
 // Logger makes the logger that l describes.
 func (l Log) Logger(w io.Writer) *slog.Logger {
-	level, err := l.level()
-	if err != nil {
-		level = slog.LevelInfo
+	log, _ := l.Adjustable(w)
+	return log
+}
+
+// Adjustable is Logger, with the level to change while it is in use.
+func (l Log) Adjustable(w io.Writer) (*slog.Logger, *slog.LevelVar) {
+	level := new(slog.LevelVar) // info
+	if said, err := l.level(); err == nil {
+		level.Set(said)
 	}
 	opts := &slog.HandlerOptions{Level: level}
 	if l.Format == "json" {
-		return slog.New(slog.NewJSONHandler(w, opts))
+		return slog.New(slog.NewJSONHandler(w, opts)), level
 	}
-	return slog.New(slog.NewTextHandler(w, opts))
+	return slog.New(slog.NewTextHandler(w, opts)), level
 }
 
 func (o *Options) routes() map[string]bus.Route {

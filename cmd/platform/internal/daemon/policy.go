@@ -74,7 +74,8 @@ func (p *Platform) enforce(r *rules.Rules, strangers map[string]*manifest.Fault)
 // reloadPolicy puts a changed policy file into force. One with a fault changes
 // nothing but the state.
 func (p *Platform) reloadPolicy() {
-	r, err := p.o.policyRules()
+	o := p.options()
+	r, err := o.policyRules()
 	p.mu.Lock()
 	p.policyFault = err
 	p.mu.Unlock()
@@ -89,7 +90,7 @@ func (p *Platform) reloadPolicy() {
 // policyState stands for the content of the policy file, or for why it cannot be
 // read: it is another after a change.
 func (p *Platform) policyState() [sha256.Size]byte {
-	path := p.o.Policy
+	path := p.options().Policy
 	if path == "" {
 		path = DefaultPolicy
 	}

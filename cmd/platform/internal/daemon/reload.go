@@ -36,7 +36,8 @@ func (o *Options) sources() manifest.Options {
 // Reload reads the manifests again and starts, restarts and stops servers to
 // match. A server whose manifest has a fault now goes on as it was.
 func (p *Platform) Reload() {
-	found, err := manifest.Load(p.o.sources())
+	o := p.options()
+	found, err := manifest.Load(o.sources())
 	faults := split(err)
 	p.mu.Lock()
 	found = manifest.Keep(slices.Collect(maps.Values(p.manifests)), found, err)
@@ -91,46 +92,68 @@ func (p *Platform) Faults() []error {
 	return slices.Clone(p.faults)
 }
 
-// watch reloads whenever manifests change on disk, and when asked.
-func (p *Platform) watch(ctx context.Context, asked <-chan os.Signal, down *teardown) {
-	src := p.o.sources()
-	if len(p.o.Manifests) == 0 {
+// watch reloads whenever settings, policy or manifests change on disk, and when asked.
+func (p *Platform) watch(ctx context.Context, asked <-chan os.Signal, settings *Settings, down *teardown) {
+	ctx, stop := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for ctx.Err() == nil {
+			p.watchFolders(ctx, asked, settings)
+		}
+	}()
+	down.add("watch", func(context.Context) error { stop(); <-done; return nil })
+}
+
+// watchFolders watches until ctx ends, or until the settings name other folders.
+func (p *Platform) watchFolders(ctx context.Context, asked <-chan os.Signal, settings *Settings) {
+	o := p.options()
+	src := o.sources()
+	if len(o.Manifests) == 0 {
 		src.Dirs = []string{DefaultManifests} // it may come later
 	}
 	w := watch.New(watch.Options{Manifests: src, Logger: p.log})
 	ctx, stop := context.WithCancel(ctx)
 	var running sync.WaitGroup
+	defer running.Wait()
+	defer stop()
 	running.Go(func() { w.Run(ctx) })
-	running.Go(func() {
-		look := time.NewTicker(policyLook)
-		defer look.Stop()
-		policy := p.policyState()
-		for {
-			select {
-			case <-look.C:
-				if now := p.policyState(); now != policy {
-					policy = now
-					p.reloadPolicy()
-				}
-				continue
-			case _, ok := <-w.Changed():
-				if !ok {
-					return
-				}
-				p.log.Info("manifests changed")
-			case <-asked:
-				p.log.Info("told to read manifests and policy again")
+	look := time.NewTicker(policyLook)
+	defer look.Stop()
+	policy, file := p.policyState(), settings.state()
+	for {
+		changed := false // the settings
+		select {
+		case <-look.C:
+			if now := settings.state(); now != file {
+				file, changed = now, true
+				break
+			}
+			if now := p.policyState(); now != policy {
+				policy = now
 				p.reloadPolicy()
 			}
-			p.Reload()
+			continue
+		case _, ok := <-w.Changed():
+			if !ok {
+				return
+			}
+			p.log.Info("manifests changed")
+		case <-asked:
+			p.log.Info("told to read settings, policy and manifests again")
+			changed, file = true, settings.state()
 		}
-	})
-	down.add("watch", func(context.Context) error {
-		stop()
-		running.Wait()
-		return nil
-	})
+		if changed {
+			p.reloadSettings(settings)
+			p.reloadPolicy()
+			policy = p.policyState()
+		}
+		p.Reload()
+		if !slices.Equal(p.options().Manifests, o.Manifests) {
+			return
+		}
+	}
 }
 
-// policyLook is how often the policy file is looked at for a change.
+// policyLook is how often the files of settings and policy are looked at for a change.
 const policyLook = 2 * time.Second

@@ -85,7 +85,6 @@ var longer = map[string]string{
 	"mcpkit/gateway":                "being split",
 	"mcpkit/host":                   "being split",
 	"mcpkit/manifest":               "being split",
-	"mcpkit/manifest/strict":        "being split",
 	"mcpkit/client/session":         "being split",
 	"internal/jsontext":             "being split",
 	"mcpkit/serverkit":              "being split",

@@ -3,6 +3,7 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"os"
@@ -30,8 +31,8 @@ DATA/kernel/inbox/pending/.
 Without --manifests the three apps that come with the platform are run, and what
 is in the folder "manifests". Manifests are watched: a change takes effect at once
 and touches no other server.
-SIGTERM and Ctrl-C end the platform and every server; SIGHUP reads the manifests
-again.`,
+SIGTERM and Ctrl-C end the platform and every server; SIGHUP reads the settings,
+the policy and the manifests again.`,
 		Args: cli.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return runPlatform(cmd.Context(), c, s)
@@ -63,7 +64,14 @@ func runPlatform(ctx context.Context, c *cli.Env, set cli.Settings) error {
 		defer signal.Stop(reload)
 		hooks.Reload = reload
 	}
-	log := o.Log.Logger(c.Err)
+	log, level := o.Log.Adjustable(c.Err)
+	hooks.Settings = &daemon.Settings{File: cmp.Or(set.Config, daemon.DefaultConfig), Read: func() (daemon.Options, error) {
+		reader := *c // what the verb has found out about itself stays as it is
+		return reader.Options(set)
+	}}
+	if set.LogLevel == "" && !c.Out.Terminal() {
+		hooks.Settings.Level = level
+	}
 	err = daemon.Run(ctx, o, log, hooks)
 	var running *daemon.RunningError
 	if errors.As(err, &running) {
