@@ -58,14 +58,11 @@ func (j *Journal) take() *batch {
 		select {
 		case <-j.kick:
 		case <-j.closing:
-		case <-time.After(lookEvery):
+		case <-time.After(j.opt.lookEvery):
 			j.look()
 		}
 	}
 }
-
-// lookEvery is how often the disk is looked at while nobody writes.
-const lookEvery = 2 * time.Second
 
 // look notices what happened to the disk and the folder, without a record.
 func (j *Journal) look() {

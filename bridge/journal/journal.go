@@ -88,6 +88,7 @@ type Options struct {
 
 	queueFiles int64                                // files of the records waiting for the running sync
 	look       func(dir string) (space.Disk, error) // Space.Look; tests make disks small
+	lookEvery  time.Duration                        // how often the disk is looked at while nobody writes; 2 s
 
 	// Fault, if set, is called before each step on the disk and may fail or
 	// end it. Tests use it to crash at every step and to stand in for a broken disk.
@@ -102,6 +103,7 @@ func (o *Options) defaults() {
 	o.KeepBytes = cmp.Or(o.KeepBytes, 2<<30)
 	o.KeepAge = cmp.Or(o.KeepAge, 30*24*time.Hour)
 	o.Retry = cmp.Or(o.Retry, 250*time.Millisecond)
+	o.lookEvery = cmp.Or(o.lookEvery, 2*time.Second)
 	if o.look == nil {
 		o.look = o.Space.Look
 	}

@@ -113,7 +113,7 @@ func TestTheReserveIsNeverEnteredAndRoomIsNoticed(t *testing.T) {
 
 func TestAnIdleJournalNoticesAFullDiskAndThatThereIsRoomAgain(t *testing.T) {
 	s := newSmall(1<<30, 1<<20)
-	j := s.open(t, Options{Retry: time.Hour})
+	j := s.open(t, Options{Retry: time.Hour, lookEvery: 10 * time.Millisecond})
 	add(t, j, event(1))
 	for range 2 {
 		s.files.Store(3)

@@ -28,6 +28,7 @@
 package outbox
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -64,7 +65,6 @@ const (
 const (
 	maxAtOnce  = 16                 // requests carried out at the same time,
 	maxWaiting = 256                // and beside them those that may wait for a person; more stay in pending/
-	rescan     = 2 * time.Second    // file system notifications are only hints
 	keep       = 7 * 24 * time.Hour // how long a finished request is remembered, so that it does not run again
 	maxFile    = 255                // bytes of a file's name
 	maxWait    = 15 * time.Second   // for an answer to become durable before its request is looked at again
@@ -86,6 +86,10 @@ type Options struct {
 	Ready func(ctx context.Context, tool string)
 	// Answer answers a call that waits; see [host.Host.AnswerInput]. nil refuses.
 	Answer func(callID string, r host.Replies, actor string) error
+
+	// rescan is how often the folder is looked at, as notifications of the file
+	// system are only hints; 0 means 2 s. Tests look more often.
+	rescan time.Duration
 }
 
 // Outbox watches one outbox folder. Make it with New and let one goroutine call
@@ -111,6 +115,7 @@ func New(o Options) (*Outbox, error) {
 	if o.Ready == nil {
 		o.Ready = func(context.Context, string) {}
 	}
+	o.rescan = cmp.Or(o.rescan, 2*time.Second)
 	for _, dir := range []string{Pending, Waiting, Processing, Done, Failed} {
 		if err := os.MkdirAll(filepath.Join(o.Dir, dir), 0o700); err != nil {
 			return nil, fmt.Errorf("making the outbox: %w", err)
@@ -131,15 +136,15 @@ func (x *Outbox) Run(ctx context.Context) {
 	x.prune(time.Now())
 	var events chan fsnotify.Event
 	if w, err := fsnotify.NewWatcher(); err != nil {
-		x.o.Logger.Warn("the outbox is only looked at from time to time", "every", rescan, "error", err)
+		x.o.Logger.Warn("the outbox is only looked at from time to time", "every", x.o.rescan, "error", err)
 	} else {
 		defer w.Close()
 		if err := w.Add(filepath.Join(x.o.Dir, Pending)); err != nil {
-			x.o.Logger.Warn("the outbox is only looked at from time to time", "every", rescan, "error", err)
+			x.o.Logger.Warn("the outbox is only looked at from time to time", "every", x.o.rescan, "error", err)
 		}
 		events = w.Events
 	}
-	tick := time.NewTicker(rescan)
+	tick := time.NewTicker(x.o.rescan)
 	defer tick.Stop()
 	old := time.NewTicker(time.Hour)
 	defer old.Stop()
@@ -288,7 +293,7 @@ func (x *Outbox) take(ctx context.Context, name, id string) {
 // young reports whether a request was written to just now.
 func (x *Outbox) young(name string) bool {
 	info, err := os.Lstat(x.path(Pending, name))
-	return err == nil && time.Since(info.ModTime()) < rescan
+	return err == nil && time.Since(info.ModTime()) < x.o.rescan
 }
 
 // carry makes the call of a request that is claimed, and finishes it.

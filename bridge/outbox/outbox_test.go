@@ -113,7 +113,7 @@ func open(t *testing.T, do func(ctx context.Context, c host.Call) error) *box {
 
 func (b *box) start() {
 	b.t.Helper()
-	x, err := New(Options{Dir: b.dir, Caller: b, Sink: b, Answer: b.answer})
+	x, err := New(Options{Dir: b.dir, Caller: b, Sink: b, Answer: b.answer, rescan: 200 * time.Millisecond})
 	if err != nil {
 		b.t.Fatal(err)
 	}

@@ -159,7 +159,7 @@ func (x *Outbox) later(folder, name string, why error) {
 	x.mu.Lock()
 	p := x.paused[x.path(folder, name)]
 	if p == nil {
-		p = &pause{delay: rescan / 2}
+		p = &pause{delay: x.o.rescan / 2}
 		x.paused[x.path(folder, name)] = p
 	}
 	p.delay = min(2*p.delay, maxPause)
@@ -167,7 +167,7 @@ func (x *Outbox) later(folder, name string, why error) {
 	again := p.delay
 	x.mu.Unlock()
 	x.o.Logger.Warn("a request is tried again later", "folder", folder, "file", redact.Show(name), "error", why, "after", again)
-	if again == 2*rescan {
+	if again == 2*x.o.rescan {
 		x.announce("request_unreadable", name, "waits", why.Error())
 	}
 }
@@ -176,7 +176,7 @@ func (x *Outbox) later(folder, name string, why error) {
 func (x *Outbox) hold(name string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.paused[x.path(Pending, name)] = &pause{next: time.Now().Add(rescan), delay: rescan / 2, stamp: x.stamp(Pending, name)}
+	x.paused[x.path(Pending, name)] = &pause{next: time.Now().Add(x.o.rescan), delay: x.o.rescan / 2, stamp: x.stamp(Pending, name)}
 }
 
 // forget drops what is known of files in pending/ that are gone.
