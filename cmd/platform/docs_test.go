@@ -245,7 +245,7 @@ func TestTheAppOfTheReadmeWorks(t *testing.T) {
 	if code := execute(t.Context(), args, strings.NewReader(""), &out, &errOut); code != cli.ExitDone {
 		t.Errorf("platform check gave %d\n%s%s", code, &out, &errOut)
 	}
-	if want := "ok com.example.dice  1 tool,"; !strings.Contains(out.String(), want) {
+	if want := "ok my.dice  1 tool,"; !strings.Contains(out.String(), want) {
 		t.Errorf("platform check does not say %q:\n%s", want, &out)
 	}
 }
