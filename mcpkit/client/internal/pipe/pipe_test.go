@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
@@ -193,16 +194,18 @@ func TestWhatAServerWroteIsReadThoughItReadsNoMore(t *testing.T) {
 }
 
 func TestTheEndThatDoesNotComeIsNotWaitedFor(t *testing.T) {
-	out, outW := io.Pipe()
-	defer outW.Close()
-	p := New(&writer{err: os.ErrPermission}, out, 100, patience, nil)
-	if err := p.Send(t.Context(), []byte("x")); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := p.Receive(); !errors.Is(err, os.ErrPermission) {
-		t.Errorf("got %v", err)
-	}
-	p.Close()
+	synctest.Test(t, func(t *testing.T) {
+		out, outW := io.Pipe()
+		defer outW.Close()
+		p := New(&writer{err: os.ErrPermission}, out, 100, patience, nil)
+		if err := p.Send(t.Context(), []byte("x")); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := p.Receive(); !errors.Is(err, os.ErrPermission) {
+			t.Errorf("got %v", err)
+		}
+		p.Close()
+	})
 }
 
 // Senders that wait for room, others that do not, and a pipe that is full most of the
