@@ -685,6 +685,7 @@ func TestPassingFailuresOfTheModelAreTriedAgain(t *testing.T) {
 
 func TestFailuresThatWillNotPassEndTheRun(t *testing.T) {
 	soon := map[string]string{"Retry-After": "0"}
+	caller, _ := serve(t, map[string]string{"plain": "echo"}) // no run gets as far as a call
 	for name, c := range map[string]struct {
 		turn modeltest.Turn
 		stop externalizer.Stop
@@ -706,7 +707,6 @@ func TestFailuresThatWillNotPassEndTheRun(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			both(t, func(t *testing.T, mode func(*externalizer.Options)) {
-				caller, _ := serve(t, map[string]string{"plain": "echo"})
 				l, _ := loop(t, caller, modeltest.New(t, c.turn), mode, func(o *externalizer.Options) {
 					if name == "no choices" {
 						o.MaxRetries = -1
