@@ -2,15 +2,17 @@ package policy
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"time"
 
+	"github.com/aurorabot-dev/platform/internal/jsontext"
 	"github.com/aurorabot-dev/platform/mcpkit/catalog"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
 	"github.com/aurorabot-dev/platform/mcpkit/policy/approval"
 	"github.com/aurorabot-dev/platform/mcpkit/policy/decision"
-	"github.com/aurorabot-dev/platform/mcpkit/policy/internal/canon"
 	"github.com/aurorabot-dev/platform/mcpkit/policy/ledger"
 	"github.com/aurorabot-dev/platform/mcpkit/policy/review"
 	"github.com/aurorabot-dev/platform/mcpkit/policy/rules"
@@ -351,9 +353,10 @@ func objectOf(r Request) []byte {
 }
 
 func argumentsHash(r Request) (string, error) {
-	sum, err := canon.Sum(objectOf(r))
+	form, err := jsontext.AppendCanonical(nil, objectOf(r))
 	if err != nil {
 		return "", fault.New(fault.InvalidArguments, "the arguments have no certain meaning: %s", err)
 	}
-	return sum, nil
+	sum := sha256.Sum256(form)
+	return hex.EncodeToString(sum[:]), nil
 }

@@ -10,8 +10,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/aurorabot-dev/platform/internal/jsontext"
 	"github.com/aurorabot-dev/platform/mcpkit/catalog"
-	"github.com/aurorabot-dev/platform/mcpkit/policy/internal/canon"
 )
 
 // Definition is what a model is told of a tool, as canonical JSON: name, title,
@@ -27,7 +27,7 @@ func Definition(t *catalog.Tool) json.RawMessage {
 		if b.Len() > 1 {
 			b.WriteByte(',')
 		}
-		form, err := canon.JSON(raw)
+		form, err := jsontext.AppendCanonical(nil, raw)
 		if err != nil {
 			form = quoted("unreadable: " + string(raw))
 		}
