@@ -260,7 +260,7 @@ func (s *server) compare(i int, sums map[string]digest, list []*catalog.Tool) {
 		return
 	}
 	if i == tools {
-		s.m.publish()
+		s.m.publish(s)
 	}
 	if before == nil && !s.ready.Load() || before == nil && i != tools {
 		return

@@ -199,3 +199,22 @@ func TestToolsAreSortedByTheirCanonicalNames(t *testing.T) {
 		t.Errorf("%+v", first)
 	}
 }
+
+func TestTheCatalogueIsOneSnapshotUntilItDiffers(t *testing.T) {
+	k := newKit(t)
+	s := k.connect(t, "echo")
+	first := k.Tools()
+	if k.Tools() != first {
+		t.Error("the same catalogue was put together twice")
+	}
+	s.Close(nil)
+	<-s.Done()
+	k.connect(t, "echo")
+	if k.Tools() != first {
+		t.Error("a server that has come back with the same tools makes another catalogue")
+	}
+	k.connect(t, "modern")
+	if now := k.Tools(); now == first || now.Fingerprint == first.Fingerprint || len(now.Tools) <= len(first.Tools) {
+		t.Errorf("with one more server the catalogue is %+v", now)
+	}
+}

@@ -1,7 +1,6 @@
 package client
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"crypto/sha256"
@@ -9,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -40,8 +40,11 @@ type Manager struct {
 
 	watches watches
 
-	publishing sync.Mutex // one snapshot after the other
-	snapshot   atomic.Pointer[Snapshot]
+	publishing  sync.Mutex      // guards the next two
+	parts       map[string]part // of the servers that are ready
+	fingerprint string          // of the catalogue that they make
+	snapshot    atomic.Pointer[Snapshot]
+	current     atomic.Bool // snapshot is the catalogue that the parts make
 }
 
 // Snapshot is the catalogue at one time. It is immutable.
@@ -85,7 +88,8 @@ func New(opts Options) (*Manager, error) {
 		subs: map[chan struct{}]bool{},
 	}
 	m.ctx, m.stop = context.WithCancel(context.Background()) // ends in Close
-	m.snapshot.Store(snapshotOf(nil))
+	m.parts, m.fingerprint = map[string]part{}, fingerprintOf(nil)
+	m.snapshot.Store(&Snapshot{Tools: []*catalog.Tool{}, Fingerprint: m.fingerprint})
 	return m, nil
 }
 
@@ -116,7 +120,7 @@ func (m *Manager) Connect(ctx context.Context, c Conn) (*Session, error) {
 		s.session.Abort()
 		return nil, fmt.Errorf("connecting to server %s: %w", c.Server, err)
 	}
-	m.publish()
+	m.publish(s)
 	s.log.Info("session open", "protocol", s.session.Info().ProtocolVersion, "tools", len(s.lists.state().tools))
 	return s.session, nil
 }
@@ -168,25 +172,74 @@ func (m *Manager) remove(s *server) {
 	}
 	m.mu.Unlock()
 	if mine {
-		m.publish()
+		m.publish(s)
 	}
 }
 
-// publish makes a new snapshot, and tells subscribers if it differs.
-func (m *Manager) publish() {
+// part is one server's part of the catalogue.
+type part struct {
+	tools  []*catalog.Tool // in the order of the catalogue
+	digest digest          // of their identities, aliases and definitions
+}
+
+func partOf(l listState) part {
+	p := part{tools: slices.Clone(l.tools)}
+	slices.SortFunc(p.tools, inCatalogue)
+	h := sha256.New()
+	for _, t := range p.tools {
+		for _, text := range []string{t.Source.Server, t.Source.OriginalName, t.Alias} {
+			fmt.Fprintf(h, "%d:%s", len(text), text)
+		}
+		sum := l.sums[t.Source.OriginalName]
+		h.Write(sum[:])
+	}
+	h.Sum(p.digest[:0])
+	return p
+}
+
+// inCatalogue is the order of tools in a Snapshot.
+func inCatalogue(a, b *catalog.Tool) int {
+	return cmp.Or(strings.Compare(a.Name, b.Name),
+		strings.Compare(a.Source.Server, b.Source.Server),
+		strings.Compare(a.Source.OriginalName, b.Source.OriginalName))
+}
+
+// fingerprintOf is that of the catalogue which the parts make. A server without tools
+// is as good as none.
+func fingerprintOf(parts map[string]part) string {
+	h := sha256.New()
+	for _, name := range slices.Sorted(maps.Keys(parts)) {
+		if p := parts[name]; len(p.tools) > 0 {
+			h.Write(p.digest[:])
+		}
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// publish takes over s's part of the catalogue, or takes it out where s is not ready,
+// and tells subscribers if the catalogue differs. Only the one part is sorted and
+// hashed; the whole is put together when somebody asks for it.
+func (m *Manager) publish(s *server) {
 	m.publishing.Lock()
 	defer m.publishing.Unlock()
+	name := s.session.Server()
 	m.mu.Lock()
-	states := make([]listState, 0, len(m.ready))
-	for _, s := range m.ready {
-		states = append(states, s.lists.state())
-	}
+	present := m.ready[name]
 	m.mu.Unlock()
-	next := snapshotOf(states)
-	if next.Fingerprint == m.snapshot.Load().Fingerprint {
+	switch present {
+	case s:
+		m.parts[name] = partOf(s.lists.state())
+	case nil:
+		delete(m.parts, name)
+	default: // another session has come, and publishes itself
 		return
 	}
-	m.snapshot.Store(next)
+	next := fingerprintOf(m.parts)
+	if next == m.fingerprint {
+		return
+	}
+	m.fingerprint = next
+	m.current.Store(false)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for c := range m.subs {
@@ -197,39 +250,24 @@ func (m *Manager) publish() {
 	}
 }
 
-func snapshotOf(states []listState) *Snapshot {
-	type entry struct {
-		tool *catalog.Tool
-		sum  digest
+// Tools is the present catalogue: the same Snapshot until the catalogue differs.
+func (m *Manager) Tools() *Snapshot {
+	if m.current.Load() {
+		return m.snapshot.Load()
 	}
-	var all []entry
-	for _, l := range states {
-		for _, t := range l.tools {
-			all = append(all, entry{t, l.sums[t.Source.OriginalName]})
+	m.publishing.Lock()
+	defer m.publishing.Unlock()
+	if m.fingerprint != m.snapshot.Load().Fingerprint {
+		next := &Snapshot{Tools: []*catalog.Tool{}, Fingerprint: m.fingerprint}
+		for _, p := range m.parts {
+			next.Tools = append(next.Tools, p.tools...)
 		}
+		slices.SortFunc(next.Tools, inCatalogue)
+		m.snapshot.Store(next)
 	}
-	slices.SortFunc(all, func(a, b entry) int {
-		return cmp.Or(strings.Compare(a.tool.Name, b.tool.Name),
-			strings.Compare(a.tool.Source.Server, b.tool.Source.Server),
-			strings.Compare(a.tool.Source.OriginalName, b.tool.Source.OriginalName))
-	})
-	snap := &Snapshot{Tools: make([]*catalog.Tool, len(all))}
-	h := sha256.New()
-	var b bytes.Buffer
-	for i, e := range all {
-		snap.Tools[i] = e.tool
-		b.Reset()
-		for _, part := range []string{e.tool.Source.Server, e.tool.Source.OriginalName, e.tool.Alias} {
-			fmt.Fprintf(&b, "%d:%s", len(part), part)
-		}
-		h.Write(append(b.Bytes(), e.sum[:]...))
-	}
-	snap.Fingerprint = hex.EncodeToString(h.Sum(nil))
-	return snap
+	m.current.Store(true)
+	return m.snapshot.Load()
 }
-
-// Tools is the present catalogue.
-func (m *Manager) Tools() *Snapshot { return m.snapshot.Load() }
 
 // Subscribe returns a channel that receives after each change of the catalogue;
 // changes that come while nobody receives are one. Call the function to end it.
