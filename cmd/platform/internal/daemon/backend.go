@@ -140,6 +140,8 @@ func (p *Platform) down(name string) *fault.Error {
 	switch {
 	case s == nil || s.Phase == serverkit.Ready:
 		return nil
+	case s.Phase == serverkit.Stopping && s.Waiting != "":
+		return fault.New(fault.ServerRestarted, "server %s is being replaced: %s; nothing was sent", name, s.Waiting).Retry()
 	case s.Phase == serverkit.Stopped || s.Phase == serverkit.Disabled || s.Phase == serverkit.Stopping:
 		return fault.New(fault.ServerStopped, "server %s is %s; nothing was sent", name, s.Phase)
 	case s.Phase == serverkit.NeedsAuth:

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"os"
@@ -296,4 +297,43 @@ func TestEveryKeyOfAServerAtAURLThatIsChangedNeedsANewConnection(t *testing.T) {
 			t.Errorf("%s: a change of it is without effect", key)
 		}
 	}
+}
+
+func TestACallInFlightIsAnsweredByTheServerThatItsManifestReplaces(t *testing.T) {
+	base := fake("s", "elicit", "  elicitation: true\n")
+	r := launch(t, map[string]string{"s.yaml": base})
+	r.phase("s", "ready")
+	a := r.api()
+	a.ask(202, "POST", "/v1/calls", `{"id":"c1","name":"s.echo","async":true}`, nil)
+	var input []string
+	r.until("the question", func() (bool, any) {
+		input = nil
+		for _, i := range r.Inputs() {
+			input = append(input, i.CallID)
+		}
+		return len(input) == 1, input
+	})
+	pid := r.kitStatus("s").PID
+	r.write("s.yaml", with(t, base, "mcp.elicitation", false))
+	r.Reload()
+	r.until("the drain", func() (bool, any) { s := r.kitStatus("s"); return s.Phase == serverkit.Stopping && s.Waiting != "", s })
+	if _, err := r.call("s.echo", "x"); err == nil || !strings.Contains(err.Error(), "is being replaced") {
+		t.Errorf("a new call: %v", err)
+	}
+	if now := r.kitStatus("s").PID; now != pid {
+		t.Errorf("process %d is gone with its call in flight: %d", pid, now)
+	}
+	a.ask(200, "POST", "/v1/calls/c1/input", `{"action":"accept","content":{"name":"Ada"}}`, nil)
+	var state struct {
+		State    string
+		Response struct{ Result json.RawMessage }
+	}
+	a.ask(200, "GET", "/v1/calls/c1?wait=true", "", &state)
+	if state.State != "completed" || !strings.Contains(string(state.Response.Result), "Ada") {
+		t.Errorf("the call is %+v", state)
+	}
+	r.until("the new server", func() (bool, any) {
+		s := r.kitStatus("s")
+		return s.Phase == serverkit.Ready && s.PID != pid, s
+	})
 }
