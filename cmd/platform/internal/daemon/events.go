@@ -10,14 +10,14 @@ import (
 
 	"github.com/aurorabot-dev/platform/bridge/journal"
 	"github.com/aurorabot-dev/platform/bridge/journal/segment"
-	"github.com/aurorabot-dev/platform/cmd/platform/internal/control"
+	"github.com/aurorabot-dev/platform/cmd/platform/internal/control/server"
 )
 
 // Position is that of the last event that is durable.
 func (p *Platform) Position() uint64 { return p.bus.Journal().Durable() }
 
 // Events reads the journal as it grows.
-func (p *Platform) Events(ctx context.Context, after uint64, alive time.Duration, emit func(*control.Event) error) error {
+func (p *Platform) Events(ctx context.Context, after uint64, alive time.Duration, emit func(*server.Event) error) error {
 	j := p.bus.Journal()
 	r := j.Reader(after + 1)
 	defer r.Close()
@@ -38,7 +38,7 @@ func (p *Platform) Events(ctx context.Context, after uint64, alive time.Duration
 		if err := json.Unmarshal(rec.Body, &env); err != nil {
 			return fmt.Errorf("reading record %d of the journal: %w", rec.Pos, err)
 		}
-		err = emit(&control.Event{Position: rec.Pos, Type: env.Payload.Type, Inbox: rec.Kind == segment.Deliver, Envelope: rec.Body})
+		err = emit(&server.Event{Position: rec.Pos, Type: env.Payload.Type, Inbox: rec.Kind == segment.Deliver, Envelope: rec.Body})
 		if err != nil {
 			return err
 		}
@@ -46,7 +46,7 @@ func (p *Platform) Events(ctx context.Context, after uint64, alive time.Duration
 }
 
 // nextCommit waits until the journal grew, or says that it is waiting.
-func (p *Platform) nextCommit(ctx context.Context, j *journal.Journal, alive time.Duration, emit func(*control.Event) error) error {
+func (p *Platform) nextCommit(ctx context.Context, j *journal.Journal, alive time.Duration, emit func(*server.Event) error) error {
 	wait, cancel := context.WithTimeout(ctx, alive)
 	defer cancel()
 	err := j.Wait(wait, j.Durable()+1)
