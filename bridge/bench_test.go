@@ -40,13 +40,17 @@ func BenchmarkSteps(b *testing.B) {
 	begun := cpu.Utime.Nano() + cpu.Stime.Nano()
 	b.ReportAllocs()
 	for b.Loop() {
+		var steps []signal.Signal
 		for _, s := range []struct {
 			kind signal.Kind
 			data *signal.Step
 		}{{signal.PermissionRequested, &asked}, {signal.PermissionResolved, &one}, {signal.CallStarted, &one}, {signal.ToolStarted, &one}, {signal.CallCompleted, &one}, {signal.ToolCompleted, &ended}} {
-			if err := br.Observe(b.Context(), signal.Signal{Kind: s.kind, Server: "s", Time: time.Now(), CallID: one.CallID, Summary: strings.TrimSpace("s.echo: " + s.data.Preview), Data: s.data}); err != nil {
-				b.Fatal(err)
-			}
+			steps = append(steps, signal.Signal{Kind: s.kind, Server: "s", Time: time.Now(), CallID: one.CallID, Summary: strings.TrimSpace("s.echo: " + s.data.Preview), Data: s.data})
+		}
+		end := steps[5]
+		end.Before = steps[:5]
+		if err := br.Observe(b.Context(), end); err != nil {
+			b.Fatal(err)
 		}
 	}
 	if err := br.Close(context.Background()); err != nil {

@@ -85,7 +85,6 @@ type Bridge struct {
 	lanes  map[string]*lane
 	closed bool
 	work   sync.WaitGroup // goroutines of lanes
-	lists  sync.Pool      // of *signals
 
 	accepted, duplicate, rejected, expired, waiting atomic.Int64
 }
@@ -121,25 +120,31 @@ var ErrClosed = errors.New("the bridge is closed")
 func byWayOf(redact func([]byte) []byte) func(string) string {
 	return func(s string) string {
 		var clean string
-		if err := json.Unmarshal(redact(jsontext.AppendQuote(nil, s)), &clean); err != nil {
+		if err := json.Unmarshal(redact(jsontext.Quote(s)), &clean); err != nil {
 			return ""
 		}
 		return clean
 	}
 }
 
+// origin is who is told of an envelope's fate.
+type origin struct {
+	ack func(signal.Ack)
+	id  string // as the app gave it
+}
+
 // publish turns a batch into envelopes and sees them through the bus. It gives
 // up only when the bridge is closed for good.
-func (b *Bridge) publish(w *writer, batch []signal.Signal) {
-	w.begin(len(batch))
+func (b *Bridge) publish(batch []signal.Signal) {
+	var items []bus.Item
+	var origins []origin
 	for i := range batch {
-		w.add(&batch[i])
+		items, origins = b.add(items, origins, &batch[i])
 	}
-	items, origins := w.items, w.origins
 	for len(items) > 0 {
 		receipts, err := b.o.Bus.Publish(b.ctx, items...)
 		for i, r := range receipts {
-			b.settle(&origins[i], r)
+			b.settle(&origins[i], r, len(items[i].Before))
 		}
 		items, origins = items[len(receipts):], origins[len(receipts):]
 		if err == nil && len(items) > 0 {
@@ -148,7 +153,6 @@ func (b *Bridge) publish(w *writer, batch []signal.Signal) {
 		if err == nil {
 			continue
 		}
-		w.forget() // the bus may not be done with them
 		if b.ctx.Err() != nil {
 			b.o.Logger.Error("closing with unpublished envelopes", "count", len(items), "error", err)
 			return
@@ -161,9 +165,13 @@ func (b *Bridge) publish(w *writer, batch []signal.Signal) {
 	}
 }
 
-// settle counts a receipt and tells the app.
-func (b *Bridge) settle(o *origin, r bus.Receipt) {
+// settle counts a receipt, which is for so many envelopes before it too, and tells
+// the app.
+func (b *Bridge) settle(o *origin, r bus.Receipt, before int) {
 	status := signal.AckAccepted
+	if r.Status != bus.Duplicate {
+		b.accepted.Add(int64(before))
+	}
 	switch r.Status {
 	case bus.Accepted:
 		b.accepted.Add(1)
@@ -178,22 +186,54 @@ func (b *Bridge) settle(o *origin, r bus.Receipt) {
 	}
 }
 
+// add makes the item of a signal. What was observed before it is part of that item
+// as far as it is only recorded; what the operator wants delivered is an item of its
+// own, ahead of it, with what came before that.
+func (b *Bridge) add(items []bus.Item, origins []origin, s *signal.Signal) ([]bus.Item, []origin) {
+	var before []*amp.Envelope
+	for i := range s.Before {
+		step := &s.Before[i]
+		env, _, err := b.normalise(step)
+		if err != nil { // it is no app's event, so it has no such fault
+			b.o.Logger.Error("a signal that came before another is none", "server", step.Server, "kind", string(step.Kind), "error", err)
+			continue
+		}
+		if route := b.route(env, step); route != bus.Journal {
+			items, origins = append(items, bus.Item{Envelope: env, Before: before, Route: route}), append(origins, origin{})
+			before = nil
+			continue
+		}
+		before = append(before, env)
+	}
+	o := origin{ack: s.Ack}
+	env, id, err := b.normalise(s)
+	if o.id = id; err != nil {
+		env = b.reject(s, id, err)
+		o = origin{} // the app has its answer already
+	}
+	item := bus.Item{Envelope: env, Before: before, Route: b.route(env, s)}
+	if s.ID != "" && s.Kind != signal.AppEvent {
+		item.Owner = PlatformApp
+	}
+	return append(items, item), append(origins, o)
+}
+
 // reject keeps what is no event beside the queue, tells the app, and returns
 // the envelope that announces it.
-func (w *writer) reject(s *signal.Signal, id string, cause error) *amp.Envelope {
-	w.rejected.Add(1)
-	reason := w.clean(oneLine(cause)) // which may repeat the app's words
-	name, err := w.o.Bus.Reject(w.ctx, bus.Rejected{
-		Source: w.source(s), Method: s.Method, Reason: reason, Raw: rawJSON(w.o.Redact(s.Params)),
+func (b *Bridge) reject(s *signal.Signal, id string, cause error) *amp.Envelope {
+	b.rejected.Add(1)
+	reason := b.o.RedactText(oneLine(cause)) // which may repeat the app's words
+	name, err := b.o.Bus.Reject(b.ctx, bus.Rejected{
+		Source: b.source(s), Method: s.Method, Reason: reason, Raw: rawJSON(b.o.Redact(s.Params)),
 	})
 	if err != nil {
-		w.o.Logger.Error("keeping a rejected event failed", "server", s.Server, "reason", reason, "error", err)
+		b.o.Logger.Error("keeping a rejected event failed", "server", s.Server, "reason", reason, "error", err)
 	}
-	w.o.Logger.Warn("event rejected", "server", s.Server, "reason", reason, "kept", name)
+	b.o.Logger.Warn("event rejected", "server", s.Server, "reason", reason, "kept", name)
 	if s.Ack != nil {
 		s.Ack(signal.Ack{ID: id, Status: signal.AckRejected, Reason: reason})
 	}
-	return w.envelope(s, amp.MethodError, string(signal.Problem), "an event of "+s.Server+" was rejected: "+reason,
+	return b.envelope(s, amp.MethodError, string(signal.Problem), "an event of "+s.Server+" was rejected: "+reason,
 		rejection{Code: "event_rejected", Reason: reason, Kept: name, MessageID: id})
 }
 

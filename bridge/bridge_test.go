@@ -56,7 +56,7 @@ func (m *memory) Publish(ctx context.Context, items ...bus.Item) ([]bus.Receipt,
 			m.seen[r.ID] = true
 			env := *it.Envelope
 			env.Payload.Data = bytes.Clone(env.Payload.Data)
-			m.items = append(m.items, bus.Item{Envelope: &env, Route: it.Route, Owner: it.Owner})
+			m.items = append(m.items, bus.Item{Envelope: &env, Before: it.Before, Route: it.Route, Owner: it.Owner})
 		}
 		out = append(out, r)
 	}
@@ -165,6 +165,32 @@ func TestAPermissionThatNobodyIsAskedForIsOnlyRecorded(t *testing.T) {
 	}
 }
 
+func TestWhatCameBeforeASignalIsOneItemWithIt(t *testing.T) {
+	step := func(kind signal.Kind) signal.Signal {
+		return signal.Signal{Kind: kind, Server: "s", CallID: "c", Data: &signal.Step{CallID: "c"}}
+	}
+	end := step(signal.ToolCompleted)
+	end.Before = []signal.Signal{step(signal.CallStarted), step(signal.ToolStarted), step(signal.CallCompleted)}
+	types := func(m *memory) (all []string) {
+		for _, item := range m.items {
+			of := ""
+			for _, e := range item.Before {
+				of += e.Payload.Type + " "
+			}
+			all = append(all, of+item.Envelope.Payload.Type)
+		}
+		return all
+	}
+	m := through(t, Options{}, end)
+	if got, want := types(m), []string{"mcp.call.started tool.started mcp.call.completed tool.completed"}; !slices.Equal(got, want) {
+		t.Errorf("items %q, want %q", got, want)
+	}
+	m = through(t, Options{Routes: map[string]bus.Route{"tool.started": bus.Inbox}}, end)
+	if got, want := types(m), []string{"mcp.call.started tool.started", "mcp.call.completed tool.completed"}; !slices.Equal(got, want) {
+		t.Errorf("with a step that is delivered the items are %q, want %q", got, want)
+	}
+}
+
 func TestASummaryIsOneLineOfWordsWhereverItsBlanksAre(t *testing.T) {
 	b := New(Options{})
 	for length := 1; length < 20; length++ {
@@ -173,7 +199,7 @@ func TestASummaryIsOneLineOfWordsWhereverItsBlanksAre(t *testing.T) {
 			for j := i; j < length; j++ {
 				for _, odd := range []string{" ", "\n", "\t", "\x00", "\x7f", "é", "\xff", "\u00a0"} {
 					s := plain[:i] + odd + plain[i:j] + odd + plain[j:]
-					if got, want := (&writer{Bridge: b}).summary(s), strings.Join(strings.Fields(strings.ToValidUTF8(s, "\uFFFD")), " "); got != want {
+					if got, want := b.summary(s), strings.Join(strings.Fields(strings.ToValidUTF8(s, "\uFFFD")), " "); got != want {
 						t.Fatalf("%q becomes %q, want %q", s, got, want)
 					}
 				}

@@ -20,26 +20,21 @@ const (
 )
 
 // lane holds the waiting signals of one server, in order, and has a goroutine that
-// publishes them. It has memory for signals only while there are any. The holder of
-// the bridge's mu alone reads and writes its fields.
+// publishes them. The holder of the bridge's mu alone reads and writes its fields.
 type lane struct {
 	*Bridge
 	server string
-	queue  *signals      // nil when empty
-	due    time.Time     // when it has to be published
-	taken  *signals      // what is published; nil where nothing is
-	next   int           // of taken: what is still to be published
-	began  time.Time     // when the last batch was
-	busy   bool          // the goroutine publishes, and looks again afterwards
-	wake   chan struct{} // capacity 1: the goroutine is to look
-	woken  bool          // it will
-	timer  *time.Timer   // wakes it; never stopped, as that costs more than to wake it in vain
-	rings  time.Time     // when the timer does
-	space  chan struct{} // closed when room was made; nil where nobody waits for that
+	queue  []signal.Signal // waiting; nil when empty
+	due    time.Time       // when it has to be published
+	taken  []signal.Signal // still to be published of what was due
+	began  time.Time       // when the last batch was
+	busy   bool            // the goroutine publishes, and looks again afterwards
+	wake   chan struct{}   // capacity 1: the goroutine is to look
+	woken  bool            // it will
+	timer  *time.Timer     // wakes it; never stopped, as that costs more than to wake it in vain
+	rings  time.Time       // when the timer does
+	space  chan struct{}   // closed when room was made; nil where nobody waits for that
 }
-
-// signals is memory for what waits in a lane.
-type signals struct{ list []signal.Signal }
 
 // Observe takes one signal into its server's lane. It waits while the lane is
 // full, until ctx ends.
@@ -86,22 +81,13 @@ func (b *Bridge) lane(server string) *lane {
 // false where the lane is full.
 func (l *lane) add(s *signal.Signal) bool {
 	first := l.queue == nil
-	if first {
-		if l.queue, _ = l.lists.Get().(*signals); l.queue == nil {
-			l.queue = new(signals)
-		}
-	}
-	waits := len(l.queue.list)
-	if l.taken != nil {
-		waits += len(l.taken.list) - l.next
-	}
-	full := waits >= l.o.LaneSize // never of an empty queue: of what was taken, something is being published
+	full := len(l.queue)+len(l.taken) >= l.o.LaneSize
 	if !full {
-		l.queue.list = append(l.queue.list, *s)
+		l.queue = append(l.queue, *s)
 		l.waiting.Add(1)
 	}
 	switch {
-	case full || len(l.queue.list) > defaultBatch || s.Ack != nil:
+	case full || len(l.queue) > defaultBatch || s.Ack != nil:
 		l.by(time.Time{}, first)
 	case !record(s):
 		l.by(l.began.Add(gatherPause), first)
@@ -140,7 +126,6 @@ func (l *lane) look() {
 // run publishes what is due, until the bridge is closed or nothing comes any more.
 func (l *lane) run() {
 	defer l.timer.Stop()
-	w := &writer{Bridge: l.Bridge}
 	for {
 		batch, over := l.take(defaultBatch)
 		switch {
@@ -149,7 +134,7 @@ func (l *lane) run() {
 		case len(batch) == 0:
 			<-l.wake
 		default:
-			l.publish(w, batch)
+			l.publish(batch)
 			l.waiting.Add(-int64(len(batch)))
 			clear(batch)
 		}
@@ -162,12 +147,7 @@ func (l *lane) take(n int) (batch []signal.Signal, over bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.woken = false
-	if l.taken != nil && l.next == len(l.taken.list) { // and was cleared
-		l.taken.list = l.taken.list[:0]
-		l.lists.Put(l.taken)
-		l.taken, l.next = nil, 0
-	}
-	if l.taken == nil {
+	if len(l.taken) == 0 {
 		now := time.Now()
 		l.busy = l.queue != nil && (l.closed || !l.due.After(now))
 		switch {
@@ -181,8 +161,8 @@ func (l *lane) take(n int) (batch []signal.Signal, over bool) {
 			return nil, false
 		}
 	}
-	batch = l.taken.list[l.next:min(l.next+n, len(l.taken.list))]
-	l.next += len(batch)
+	n = min(n, len(l.taken))
+	batch, l.taken = l.taken[:n], l.taken[n:]
 	if l.space != nil {
 		close(l.space)
 		l.space = nil

@@ -1,17 +1,17 @@
 package bridge
 
 import (
-	"encoding/binary"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
 	"time"
 	"unicode/utf8"
-	"unsafe"
 
 	"github.com/aurorabot-dev/platform/amp"
 	"github.com/aurorabot-dev/platform/bridge/bus"
+	"github.com/aurorabot-dev/platform/internal/jsontext"
 	"github.com/aurorabot-dev/platform/mcpkit/signal"
 )
 
@@ -107,26 +107,26 @@ func (b *Bridge) source(s *signal.Signal) amp.Source {
 
 // normalise makes the envelope of a signal, and for an app's event also returns
 // the id as the app gave it. An error says why the app's event is none.
-func (w *writer) normalise(s *signal.Signal) (env *amp.Envelope, id string, err error) {
+func (b *Bridge) normalise(s *signal.Signal) (env *amp.Envelope, id string, err error) {
 	method, known := methods[s.Kind]
 	if !known {
-		return w.envelope(s, amp.MethodError, string(signal.Problem), fmt.Sprintf("unknown signal %q", s.Kind), nil), "", nil
+		return b.envelope(s, amp.MethodError, string(signal.Problem), fmt.Sprintf("unknown signal %q", s.Kind), nil), "", nil
 	}
 	switch s.Kind {
 	case signal.AppEvent:
-		return w.appEvent(s)
+		return b.appEvent(s)
 	case signal.Notification:
 		if s.Method == logMethod {
-			return w.envelope(s, method, logType, logSummary(s), notification{s.Method, rawJSON(s.Params)}), "", nil
+			return b.envelope(s, method, logType, logSummary(s), notification{s.Method, rawJSON(s.Params)}), "", nil
 		}
-		typ := "mcp.notification." + typeOf(w.clean(s.Method)) // which also names a file
+		typ := "mcp.notification." + typeOf(b.o.RedactText(s.Method)) // which also names a file
 		summary := s.Summary
 		if summary == "" {
 			summary = s.Method + " from " + s.Server
 		}
-		return w.envelope(s, method, typ, summary, notification{s.Method, rawJSON(s.Params)}), "", nil
+		return b.envelope(s, method, typ, summary, notification{s.Method, rawJSON(s.Params)}), "", nil
 	}
-	return w.envelope(s, method, string(s.Kind), s.Summary, s.Data), "", nil
+	return b.envelope(s, method, string(s.Kind), s.Summary, s.Data), "", nil
 }
 
 // Log messages of servers (specification 2025-11-25, server/utilities/logging).
@@ -176,47 +176,40 @@ type notification struct {
 }
 
 // envelope makes a platform envelope; its id is given by the bus.
-func (w *writer) envelope(s *signal.Signal, method, typ, summary string, data any) *amp.Envelope {
+func (b *Bridge) envelope(s *signal.Signal, method, typ, summary string, data any) *amp.Envelope {
 	at := s.Time
 	if at.IsZero() {
 		at = time.Now()
 	}
-	env := w.next()
-	*env = amp.Envelope{
+	env := &amp.Envelope{
 		Header: amp.Header{
 			Protocol: amp.Protocol, Method: method, MessageID: s.ID, Timestamp: amp.Timestamp{Time: at},
-			Source: w.source(s), CorrelationID: s.CallID, TraceParent: s.Trace.Parent,
+			Source: b.source(s), CorrelationID: s.CallID, TraceParent: s.Trace.Parent,
 		},
-		Payload: amp.Payload{Type: typ, Summary: w.summary(summary)},
+		Payload: amp.Payload{Type: typ, Summary: b.summary(summary)},
 	}
 	if data != nil {
-		env.Payload.Data = w.data(data)
+		env.Payload.Data = b.data(data)
 	}
 	return env
 }
 
 // data is the data of a signal without secrets.
-func (w *writer) data(data any) json.RawMessage {
-	var raw json.RawMessage
-	var err error
-	if step, ok := data.(*signal.Step); ok && step != nil {
-		if raw, err = w.step(step); err == nil {
-			return w.fit(raw)
-		}
-	} else {
-		raw, err = json.Marshal(data)
+func (b *Bridge) data(data any) json.RawMessage {
+	var raw bytes.Buffer
+	enc := json.NewEncoder(&raw)
+	enc.SetEscapeHTML(false)                 // a person reads the files
+	if err := enc.Encode(data); err != nil { // a RawMessage that is no JSON
+		return b.bound(jsontext.Quote(fmt.Sprintf("data could not be written: %v", err)))
 	}
-	if err != nil { // a RawMessage that is no JSON
-		raw, _ = json.Marshal(fmt.Sprintf("data could not be written: %v", err))
-	}
-	return w.bound(raw)
+	return b.bound(bytes.TrimSuffix(raw.Bytes(), []byte{'\n'}))
 }
 
 // appEvent makes the envelope of an aurora/event in either form, a full
 // envelope or bare params. Only the payload and the id are the app's word. The
 // id is returned as the app gave it, even of a malformed event if it can be made
 // out, so that the app can be answered.
-func (w *writer) appEvent(s *signal.Signal) (*amp.Envelope, string, error) {
+func (b *Bridge) appEvent(s *signal.Signal) (*amp.Envelope, string, error) {
 	event, err := amp.ParseEvent(s.Params)
 	if err != nil {
 		return nil, claimedID(s.Params), err
@@ -224,13 +217,13 @@ func (w *writer) appEvent(s *signal.Signal) (*amp.Envelope, string, error) {
 	if amp.Reserved(event.Type) {
 		return nil, event.ID(), fmt.Errorf("type: %q belongs to the platform", event.Type)
 	}
-	if w.clean(event.Type) != event.Type { // which also names a file
+	if b.o.RedactText(event.Type) != event.Type { // which also names a file
 		return nil, event.ID(), errors.New("type: it holds a secret")
 	}
-	env := w.envelope(s, amp.MethodEvent, event.Type, event.Summary, nil)
+	env := b.envelope(s, amp.MethodEvent, event.Type, event.Summary, nil)
 	env.Header.MessageID = amp.MintID(s.Server, event.ID())
-	env.Payload.SessionID, env.Payload.ExpireAt = w.clean(event.SessionID), event.ExpireAt
-	env.Payload.Data = w.bound(event.Data)
+	env.Payload.SessionID, env.Payload.ExpireAt = b.o.RedactText(event.SessionID), event.ExpireAt
+	env.Payload.Data = b.bound(event.Data)
 	return env, event.ID(), nil
 }
 
@@ -258,43 +251,9 @@ const (
 )
 
 // summary makes one bounded line without secrets.
-func (w *writer) summary(s string) string {
-	if !tidy(s) {
-		s = strings.Join(strings.Fields(strings.ToValidUTF8(s, "\uFFFD")), " ")
-	}
-	if s = w.clean(s); len(s) <= maxSummary {
-		return s
-	}
-	b := w.take(appendCut(w.room(maxSummary+len("…")), s, maxSummary))
-	return unsafe.String(unsafe.SliceData(b), len(b)) // as long as the envelope
-}
-
-// tidy reports whether s is for sure ASCII words with one blank between them.
-func tidy(s string) bool {
-	if s == "" || s[0] == ' ' || s[len(s)-1] == ' ' {
-		return false
-	}
-	const ones, high = 0x0101010101010101, 0x8080808080808080
-	b := unsafe.Slice(unsafe.StringData(s), len(s))
-	blank := uint64(0) // the byte before is one: its high bit, moved down
-	i := 0
-	for ; i+8 <= len(b); i += 8 { // eight bytes at once
-		w := binary.LittleEndian.Uint64(b[i:])
-		if (w|(w-' '*ones))&high != 0 {
-			return false
-		}
-		blanks := ^((w ^ ' '*ones | high) - ones) & high
-		if blanks&(blanks<<8|blank) != 0 {
-			return false
-		}
-		blank = blanks >> 56
-	}
-	for ; i < len(b); i++ {
-		if c := b[i]; c < ' ' || c >= utf8.RuneSelf || c == ' ' && b[i-1] == ' ' {
-			return false
-		}
-	}
-	return true
+func (b *Bridge) summary(s string) string {
+	s = strings.Join(strings.Fields(strings.ToValidUTF8(s, "\uFFFD")), " ")
+	return cut(b.o.RedactText(s), maxSummary)
 }
 
 // oversized is what stands in for data that is too large for an envelope.
@@ -310,12 +269,7 @@ func (b *Bridge) bound(data json.RawMessage) json.RawMessage {
 	if len(data) == 0 {
 		return nil
 	}
-	return b.fit(b.o.Redact(data))
-}
-
-// fit moves data without secrets to the store if it is too large.
-func (b *Bridge) fit(data json.RawMessage) json.RawMessage {
-	if len(data) <= b.o.MaxData {
+	if data = b.o.Redact(data); len(data) <= b.o.MaxData {
 		return data
 	}
 	o := oversized{Truncated: true, Size: len(data), Preview: cut(strings.ToValidUTF8(string(data[:min(len(data), maxPreview+utf8.UTFMax)]), "\uFFFD"), maxPreview)}
@@ -339,15 +293,10 @@ func cut(s string, n int) string {
 	if len(s) <= n {
 		return s
 	}
-	return string(appendCut(nil, s, n))
-}
-
-// appendCut appends what cut makes of a longer s.
-func appendCut(b []byte, s string, n int) []byte {
 	for n > 0 && !utf8.RuneStart(s[n]) {
 		n--
 	}
-	return append(append(b, s[:n]...), "…"...)
+	return s[:n] + "…"
 }
 
 // typeOf turns a JSON-RPC method into the tail of a dotted type:

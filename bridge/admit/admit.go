@@ -71,6 +71,7 @@ type Drafts struct {
 
 type draft struct {
 	envelope *amp.Envelope
+	before   []step
 	route    bus.Route
 	id       string // canonical; empty until one is given
 	payload  []byte
@@ -96,37 +97,66 @@ func (d *Desk) Check(items []bus.Item) (Drafts, error) {
 	return all, nil
 }
 
+// step is an envelope that is recorded with another one.
+type step struct {
+	envelope *amp.Envelope
+	payload  []byte
+}
+
 const maxSource = 1024 // bytes of a source's app and instance together
 
 func (d *Desk) check(item bus.Item) (draft, error) {
 	e := item.Envelope
+	payload, size, err := checkEnvelope(e)
+	if err != nil {
+		return draft{}, err
+	}
+	h := &e.Header
+	made := draft{envelope: e, route: item.Route, payload: payload, source: source(h), app: cmp.Or(item.Owner, h.Source.App)}
+	if len(made.source) > maxSource {
+		return draft{}, fmt.Errorf("source has %d bytes, more than %d", len(made.source), maxSource)
+	}
+	for _, before := range item.Before {
+		payload, more, err := checkEnvelope(before)
+		switch {
+		case err != nil:
+			return draft{}, err
+		case source(&before.Header) != made.source:
+			return draft{}, fmt.Errorf("an envelope of %q cannot be recorded with one of %q", before.Header.Source.App, h.Source.App)
+		}
+		made.before = append(made.before, step{before, payload})
+		size += more
+	}
+	if size > d.max {
+		return draft{}, journal.ErrTooLarge
+	}
+	made.owner = owner(made.app)
+	if h.MessageID != "" {
+		made.id = amp.CanonicalID(h.MessageID)
+	}
+	return made, nil
+}
+
+// source is whom seqs count for.
+func source(h *amp.Header) string { return h.Source.App + "\x00" + h.Source.Instance }
+
+// checkEnvelope encodes an envelope's payload, and says how many bytes the whole
+// envelope has at most.
+func checkEnvelope(e *amp.Envelope) (payload []byte, size int, err error) {
 	known := *e
 	known.Payload.Data = nil // encoding it finds out whether it is JSON
 	if known.Header.MessageID == "" {
 		known.Header.MessageID = "given later"
 	}
 	if err := known.Validate(); err != nil {
-		return draft{}, err
+		return nil, 0, err
 	}
-	h := &e.Header
-	source := h.Source.App + "\x00" + h.Source.Instance
-	if len(source) > maxSource {
-		return draft{}, fmt.Errorf("source has %d bytes, more than %d", len(source), maxSource)
-	}
-	payload, err := e.Payload.Encode()
-	if err != nil {
-		return draft{}, err
+	if payload, err = e.Payload.Encode(); err != nil {
+		return nil, 0, err
 	}
 	// JSON makes six bytes of one at most; the other words of a header are short.
-	if len(payload)+6*(len(source)+len(h.Method)+len(h.CorrelationID)+len(h.TraceParent))+1024 > d.max {
-		return draft{}, journal.ErrTooLarge
-	}
-	made := draft{envelope: e, route: item.Route, payload: payload, source: source, app: cmp.Or(item.Owner, h.Source.App)}
-	made.owner = owner(made.app)
-	if h.MessageID != "" {
-		made.id = amp.CanonicalID(h.MessageID)
-	}
-	return made, nil
+	h := &e.Header
+	return payload, len(payload) + 6*(len(source(h))+len(h.Method)+len(h.CorrelationID)+len(h.TraceParent)) + 1024, nil
 }
 
 // owner is a short hash of who an id belongs to.
@@ -168,31 +198,41 @@ func (d *Desk) Admit(ctx context.Context, all Drafts) ([]bus.Receipt, error) {
 // enqueue gives m its id and seq and adds it to the journal's queue, unless it
 // is a duplicate: then it shares the fate of the record it duplicates.
 func (d *Desk) enqueue(q journal.Queue, m *draft) error {
-	h := m.envelope.Header
-	h.MessageID = m.id
-	if m.id == "" {
-		h.MessageID = d.ids.New()
+	id := m.id
+	if id != "" {
+		var seen bool
+		if id, m.pos, seen = d.find(q, m); seen {
+			m.envelope.Header.MessageID = id
+			m.receipt.ID, m.receipt.Status = id, bus.Duplicate
+			return nil
+		}
 	}
-	key := segment.KeyOf(h.MessageID)
-	pos, owner, seen := q.Lookup(key)
-	if !seen {
-		pos, owner, seen = d.given.lookup(key)
+	seq := q.Seq(m.source)
+	var body []byte
+	write := func(e *amp.Envelope, id string, payload []byte) error {
+		seq++
+		e.Header.MessageID, e.Header.Seq = id, seq
+		line, err := amp.Join(&e.Header, payload)
+		if len(body) > 0 {
+			line = append(append(body, '\n'), line...)
+		}
+		body = line
+		return err
 	}
-	if seen && owner != m.owner {
-		h.MessageID = amp.Remint(m.app, h.MessageID)
-		key = segment.KeyOf(h.MessageID)
-		pos, _, seen = q.Lookup(key)
+	for _, s := range m.before {
+		if err := write(s.envelope, d.ids.New(), s.payload); err != nil {
+			return err
+		}
 	}
-	m.envelope.Header.MessageID = h.MessageID
-	m.receipt.ID = h.MessageID
-	if seen {
-		m.pos, m.receipt.Status = pos, bus.Duplicate
-		return nil
+	if id == "" {
+		id = d.ids.New()
 	}
-	h.Seq = q.Seq(m.source) + 1
-	p := &m.envelope.Payload
-	r := segment.Record{Kind: segment.Deliver, Key: key, Owner: m.owner, Source: m.source, Seq: h.Seq,
-		Name: d.name(p.Type, h.MessageID)}
+	if err := write(m.envelope, id, m.payload); err != nil {
+		return err
+	}
+	m.receipt.ID, m.receipt.Seq = id, seq
+	p, key := &m.envelope.Payload, segment.KeyOf(id)
+	r := segment.Record{Kind: segment.Deliver, Key: key, Owner: m.owner, Source: m.source, Seq: seq, Name: d.name(p.Type, id), Body: body}
 	if p.ExpireAt != nil {
 		r.Expire = p.ExpireAt.Time
 	}
@@ -206,17 +246,29 @@ func (d *Desk) enqueue(q journal.Queue, m *draft) error {
 		}
 	}
 	var err error
-	if r.Body, err = amp.Join(&h, m.payload); err != nil {
-		return err
-	}
 	if m.pos, err = q.Add(r); err != nil {
 		return err
 	}
 	if r.Key != key {
 		d.given.add(key, m.pos, m.owner)
 	}
-	m.envelope.Header.Seq, m.receipt.Seq = h.Seq, h.Seq
 	return nil
+}
+
+// find finds the record that has m's id already, and the id that m has then: where
+// the record is another app's, m gets one of its own.
+func (d *Desk) find(q journal.Queue, m *draft) (id string, pos uint64, seen bool) {
+	id = m.id
+	key := segment.KeyOf(id)
+	pos, owner, seen := q.Lookup(key)
+	if !seen {
+		pos, owner, seen = d.given.lookup(key)
+	}
+	if seen && owner != m.owner {
+		id = amp.Remint(m.app, id)
+		pos, _, seen = q.Lookup(segment.KeyOf(id))
+	}
+	return id, pos, seen
 }
 
 // given is a short memory of the ids that were given to records for the audit.
@@ -256,6 +308,9 @@ func (g *given) add(k segment.Key, pos uint64, owner uint16) {
 }
 
 func (d *Desk) count(m *draft) {
+	if m.receipt.Status != bus.Duplicate {
+		d.recorded.Add(int64(len(m.before)))
+	}
 	switch {
 	case m.receipt.Status == bus.Duplicate:
 		d.duplicate.Add(1)

@@ -77,6 +77,60 @@ func TestAnIDBelongsToTheAppThatUsedItFirst(t *testing.T) {
 	}
 }
 
+func TestWhatCameBeforeAnEventIsInItsRecordWithIDsAndSeqsOfItsOwn(t *testing.T) {
+	j := openJournal(t, t.TempDir())
+	d := NewDesk(j, 1<<20, name)
+	end := event("app", "end")
+	item := bus.Item{Envelope: end, Before: []*amp.Envelope{event("app", ""), event("app", "")}}
+	for again, want := range []bus.Status{bus.Accepted, bus.Duplicate} {
+		drafts, err := d.Check([]bus.Item{item})
+		if err != nil {
+			t.Fatal(err)
+		}
+		receipts, err := d.Admit(t.Context(), drafts)
+		if err != nil || receipts[0].Status != want || again == 0 && receipts[0].Seq != 3 {
+			t.Fatalf("receipt %+v, %v", receipts, err)
+		}
+	}
+	next := admit(t, d, event("app", ""))[0]
+	if next.Seq != 4 {
+		t.Errorf("the next event has seq %d", next.Seq)
+	}
+	if got, want := d.Counts(), (Counts{Accepted: 2, Recorded: 2, Duplicate: 1}); got != want {
+		t.Errorf("counted %+v, want %+v", got, want)
+	}
+	r := j.Reader(1)
+	defer r.Close()
+	rec, err := r.Next()
+	if err != nil || rec.First() != 1 || rec.Seq != 3 || rec.Name != "test.event end" {
+		t.Fatalf("record %+v, %v", rec, err)
+	}
+	last := ""
+	seq := rec.First()
+	for line := range rec.Before() {
+		var e amp.Envelope
+		if err := json.Unmarshal(line, &e); err != nil {
+			t.Fatal(err)
+		}
+		if e.Header.Seq != seq || e.Header.MessageID <= last {
+			t.Errorf("seq %d and id %q after %q", e.Header.Seq, e.Header.MessageID, last)
+		}
+		seq, last = seq+1, e.Header.MessageID
+	}
+	var e amp.Envelope
+	if err := json.Unmarshal(rec.Event(), &e); err != nil || e.Header.MessageID != "end" || e.Header.Seq != seq || seq != 3 {
+		t.Errorf("the event is %s, %v", rec.Event(), err)
+	}
+
+	if _, err := d.Check([]bus.Item{{Envelope: event("app", ""), Before: []*amp.Envelope{event("another", "")}}}); err == nil {
+		t.Error("an envelope of another source was taken")
+	}
+	large := bustest.Event("app", "test.event", strings.Repeat("x", 1<<19))
+	if _, err := d.Check([]bus.Item{{Envelope: large, Before: []*amp.Envelope{large}}}); !errors.Is(err, journal.ErrTooLarge) {
+		t.Errorf("two that are too large together: %v", err)
+	}
+}
+
 func TestIDsRiseAboveThoseOfTheLastDesk(t *testing.T) {
 	dir := t.TempDir()
 	j := openJournal(t, dir)

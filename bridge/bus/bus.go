@@ -27,11 +27,14 @@ const (
 // Publish completes the envelope: it sets Header.MessageID where that is empty
 // (a monotonic ULID) and Header.Seq (per source app and instance, rising by
 // one), both given at the commit queue, so that their order is the order of
-// publication. A bus that keeps an envelope once Publish has returned without
-// error copies it and its data: the publisher uses their memory again.
+// publication.
 type Item struct {
 	Envelope *amp.Envelope
-	Route    Route
+	// Before are envelopes of the same source that are recorded with Envelope as one
+	// record, in this order and ahead of it. They are completed as it is, and never
+	// delivered. A duplicate of Envelope is one of all.
+	Before []*amp.Envelope
+	Route  Route
 	// Owner is whom the envelope's message id belongs to, where that is not the app
 	// of its source: ids that the platform gives are its own, whichever server an
 	// envelope speaks of.

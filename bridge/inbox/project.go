@@ -179,10 +179,10 @@ func (p *projector) take(b *batch, names map[string]bool, rec *segment.Record) e
 		if err := p.x.opt.Fault("inbox write"); err != nil {
 			return err
 		}
-		if err := p.dirs.Write(&b.open, rec.Name, rec.Body, rec.Time); err != nil {
+		if err := p.dirs.Write(&b.open, rec.Name, rec.Event(), rec.Time); err != nil {
 			return err
 		}
-		f := file{rec.Name, rec.Pos, int64(len(rec.Body)), rec.Expire}
+		f := file{rec.Name, rec.Pos, int64(len(rec.Event())), rec.Expire}
 		names[f.name] = true
 		b.files, b.bytes = append(b.files, f), b.bytes+f.size
 	}

@@ -155,7 +155,7 @@ func (f *forwarder) collect() (last uint64, err error) {
 		last = rec.Pos
 		if f.wanted(&rec) {
 			f.batch = append(f.batch, rec)
-			size += len(rec.Body)
+			size += len(rec.Event())
 		}
 	}
 	for _, d := range f.reader.Damage {

@@ -135,7 +135,7 @@ func (s *stream) message(r *segment.Record) *nats.Msg {
 		left := (time.Until(r.Expire) + time.Second - 1).Truncate(time.Second)
 		m.Header.Set(jetstream.MsgTTLHeader, max(left, time.Second).String())
 	}
-	m.Data = r.Body
+	m.Data = r.Event()
 	return m
 }
 
@@ -145,7 +145,7 @@ const headerBytes = 1024 // of a message, at most: ids, numbers and the stream's
 // has half a batch.
 func (s *stream) fits(batch []segment.Record) error {
 	for i := range batch {
-		if size := int64(len(batch[i].Body)); size+headerBytes > s.link.conn.MaxPayload() {
+		if size := int64(len(batch[i].Event())); size+headerBytes > s.link.conn.MaxPayload() {
 			return fmt.Errorf("record %d has %d bytes, more than the max_payload of the server, %d, allows", batch[i].Pos, size, s.link.conn.MaxPayload())
 		}
 	}

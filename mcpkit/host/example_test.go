@@ -18,8 +18,10 @@ import (
 func Example() {
 	ctx := context.Background()
 	events := signal.SinkFunc(func(_ context.Context, s signal.Signal) error {
-		if _, ok := s.Data.(*signal.Step); ok {
-			fmt.Println("event:", s.Kind)
+		for s := range s.All() { // the steps of a call come with its end
+			if _, ok := s.Data.(*signal.Step); ok {
+				fmt.Println("event:", s.Kind)
+			}
 		}
 		return nil
 	})

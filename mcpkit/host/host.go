@@ -283,6 +283,7 @@ func (h *Host) Call(ctx context.Context, c Call) (*Result, error) {
 
 	run, err := line.permit(h.o.Gate, args)
 	if line.suspended(err) {
+		line.flush()
 		return nil, err
 	}
 	if err != nil {
@@ -299,6 +300,7 @@ func (h *Host) Call(ctx context.Context, c Call) (*Result, error) {
 	}
 
 	line.started()
+	defer line.together.Stop()
 	result, seen, err := line.exchange(args)
 	if err == nil {
 		err = h.schemas.checkResult(tool, seen)

@@ -43,16 +43,18 @@ func (r *recorder) on(kind signal.Kind, do func(signal.Signal)) {
 }
 
 func (r *recorder) Observe(_ context.Context, s signal.Signal) error {
-	if _, ok := s.Data.(*signal.Step); !ok {
-		return nil
-	}
-	r.mu.Lock()
-	r.steps = append(r.steps, s)
-	do := r.hooks[s.Kind]
-	delete(r.hooks, s.Kind)
-	r.mu.Unlock()
-	if do != nil {
-		do(s)
+	for s := range s.All() {
+		if _, ok := s.Data.(*signal.Step); !ok {
+			continue
+		}
+		r.mu.Lock()
+		r.steps = append(r.steps, s)
+		do := r.hooks[s.Kind]
+		delete(r.hooks, s.Kind)
+		r.mu.Unlock()
+		if do != nil {
+			do(s)
+		}
 	}
 	return nil
 }
@@ -127,6 +129,44 @@ func TestACallLeavesItsWholeChainInOrderUnderOneID(t *testing.T) {
 	}
 	if diff := cmp.Diff(chain, rec.kinds()); diff != "" {
 		t.Error(diff)
+	}
+}
+
+func TestTheStepsOfACallAreOneRecordUnlessItLasts(t *testing.T) {
+	records := make(chan []signal.Kind, 10)
+	sink := signal.SinkFunc(func(_ context.Context, s signal.Signal) error {
+		if _, ok := s.Data.(*signal.Step); ok {
+			var kinds []signal.Kind
+			for s := range s.All() {
+				kinds = append(kinds, s.Kind)
+			}
+			records <- kinds
+		}
+		return nil
+	})
+	h := host.New(host.Options{Client: serve(t, &recorder{}, map[string]string{"quick": "echo", "hangs": "hang-call"}), Sink: sink})
+	if _, err := h.Call(t.Context(), host.Call{Name: "quick.echo", Arguments: json.RawMessage(`{"message":"hello"}`)}); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(chain, <-records); diff != "" {
+		t.Errorf("a quick call's record: %s", diff)
+	}
+
+	ctx, hangUp := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() {
+		_, err := h.Call(ctx, host.Call{Name: "hangs.echo", Arguments: json.RawMessage(`{"message":"hello"}`)})
+		ended <- err
+	}()
+	if diff := cmp.Diff(chain[:4], <-records); diff != "" { // comes while the call hangs
+		t.Errorf("the beginning of a call that lasts: %s", diff)
+	}
+	hangUp()
+	if err := <-ended; err == nil {
+		t.Error("a call that was given up has a result")
+	}
+	if diff := cmp.Diff([]signal.Kind{signal.CallFailed, signal.ToolFailed}, <-records); diff != "" {
+		t.Errorf("its end: %s", diff)
 	}
 }
 

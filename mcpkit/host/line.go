@@ -11,6 +11,7 @@ import (
 
 	"github.com/aurorabot-dev/platform/mcpkit/catalog"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
+	"github.com/aurorabot-dev/platform/mcpkit/policy/rules"
 	"github.com/aurorabot-dev/platform/mcpkit/signal"
 )
 
@@ -31,13 +32,13 @@ type line struct {
 	tool  *catalog.Tool
 	says  *preparedTool // its sentences
 	start time.Time
-	now   time.Time     // of the next step; see look
-	waits atomic.Int64  // for people, nanoseconds
-	step  signal.Step   // what every step repeats
-	steps []signal.Step // what is left of room
-	room  [usual]signal.Step
-	after *patience // for what it leaves behind; see leave
-	first patience  // the one that lasts as a rule
+	now   time.Time    // of the next step; see look
+	waits atomic.Int64 // for people, nanoseconds
+	step  signal.Step  // what every step repeats
+
+	recording sync.Mutex      // held while something of the call goes to the sink, so that it stays in order
+	steps     []signal.Signal // that happened and are not recorded yet
+	together  *time.Timer     // ends the time in which they may wait for the end of the call
 
 	asking sync.Mutex // held while a question is open
 	rounds int        // of questions so far
@@ -46,15 +47,13 @@ type line struct {
 	settled bool     // whether the answer's Settle was called
 }
 
-// usual is how many steps a call has as a rule that are not like any other.
-const usual = 4
+// togetherTime is how long the steps of a call that was sent wait for its end, to be
+// one record with it. A call that takes longer is seen to have begun.
+const togetherTime = 250 * time.Millisecond
 
 func (h *Host) begin(ctx context.Context, c Call) *line {
 	now := time.Now()
 	l := &line{h: h, ctx: ctx, id: c.ID, call: c, start: now, now: now}
-	l.steps = l.room[:]
-	l.first = patience{Context: ctx, limit: recordTimeout}
-	l.after = &l.first
 	if l.id == "" {
 		l.id = ulid.MustNew(ulid.Timestamp(now), ulid.DefaultEntropy()).String()
 	}
@@ -81,15 +80,14 @@ func (l *line) lasted() time.Duration {
 // waited is how long people took.
 func (l *line) waited() time.Duration { return time.Duration(l.waits.Load()) }
 
-// emit records one step. Without fill it is what every step repeats, which does
-// not change any more then.
+// emit records one step. Without fill it is what every step repeats. A step that
+// neither ends the call nor has a person wait is recorded with what follows it.
 func (l *line) emit(kind signal.Kind, summary string, fill func(*signal.Step)) {
-	step := &l.step
+	step := l.step
 	if fill != nil {
-		step = l.next()
-		fill(step)
+		fill(&step)
 	}
-	s := signal.Signal{Kind: kind, Server: l.step.Server, Time: l.now, CallID: l.id, Summary: summary, Trace: l.call.Trace, Data: step}
+	s := signal.Signal{Kind: kind, Server: l.step.Server, Time: l.now, CallID: l.id, Summary: summary, Trace: l.call.Trace, Data: &step}
 	s.RecordOnly = l.call.RecordOnly && last(kind)
 	if a := l.call.Answer; a != nil && last(kind) {
 		if err := l.settle(); err != nil {
@@ -100,32 +98,48 @@ func (l *line) emit(kind signal.Kind, summary string, fill func(*signal.Step)) {
 			s.Ack = func(signal.Ack) { a.Recorded() }
 		}
 	}
-	if err := l.leave(func(ctx context.Context) error { return l.h.o.Sink.Observe(ctx, s) }); err != nil {
-		l.h.o.Logger.Error("a step of a call was not recorded", "call", l.id, "step", kind, "error", err)
+	l.recording.Lock()
+	defer l.recording.Unlock()
+	l.steps = append(l.steps, s)
+	if last(kind) || kind == signal.PermissionRequested && step.Decision == string(rules.Ask) {
+		l.observe()
 	}
+}
+
+// observe hands the steps that happened to the sink, as one record. The caller holds
+// recording.
+func (l *line) observe() {
+	if len(l.steps) == 0 {
+		return
+	}
+	s := l.steps[len(l.steps)-1]
+	s.Before = l.steps[:len(l.steps)-1]
+	l.steps = nil
+	ctx, cancel := outlive(l.ctx)
+	defer cancel()
+	if err := l.h.o.Sink.Observe(ctx, s); err != nil {
+		l.h.o.Logger.Error("steps of a call were not recorded", "call", l.id, "last", s.Kind, "count", len(s.Before)+1, "error", err)
+	}
+}
+
+// flush records what happened so far, without waiting for the end of the call.
+func (l *line) flush() {
+	l.recording.Lock()
+	defer l.recording.Unlock()
+	l.observe()
 }
 
 // record records something of the call that is no step of it.
 func (l *line) record(kind signal.Kind, summary string, data any) {
-	ctx := wait(l.ctx, recordTimeout)
-	defer ctx.end()
+	l.flush()
+	ctx, cancel := outlive(l.ctx)
+	defer cancel()
 	err := l.h.o.Sink.Observe(ctx, signal.Signal{
 		Kind: kind, Server: l.step.Server, Time: time.Now(), CallID: l.id, Summary: summary, Trace: l.call.Trace, Data: data,
 	})
 	if err != nil {
 		l.h.o.Logger.Error("something of a call was not recorded", "call", l.id, "kind", kind, "error", err)
 	}
-}
-
-// next is one more step, with what every step repeats.
-func (l *line) next() *signal.Step {
-	if len(l.steps) == 0 {
-		l.steps = make([]signal.Step, 1)
-	}
-	step := &l.steps[0]
-	l.steps = l.steps[1:]
-	*step = l.step
-	return step
 }
 
 // settle tells who waits for the answer that something comes of the call now.
@@ -140,16 +154,10 @@ func (l *line) settle() error {
 	return nil
 }
 
-// leave does what may outlive the caller, with a context that lasts for
-// recordTimeout from when something waits for it. As a rule nothing does: then it
-// is the same context every time.
-func (l *line) leave(do func(context.Context) error) error {
-	err := do(l.after)
-	if l.after.begun() {
-		l.after.end()
-		l.after = wait(l.ctx, recordTimeout)
-	}
-	return err
+// outlive is a context for what is left to do when a call is over, whether its
+// caller is still there or not: it lasts for recordTimeout.
+func outlive(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
 }
 
 // last reports whether a step of this kind ends a call.
@@ -201,6 +209,7 @@ func (l *line) started() {
 	l.look()
 	l.emit(signal.CallStarted, l.says.called, nil)
 	l.emit(signal.ToolStarted, l.says.began, nil)
+	l.together = time.AfterFunc(togetherTime, l.flush)
 }
 
 // handed records that the server asks for input, which is the far client's to give.

@@ -129,7 +129,9 @@ func (r run) complete(l *line, res *Result) {
 	if res.Artifact != nil {
 		out.Ref, _ = json.Marshal(res.Artifact)
 	}
-	if err := l.leave(func(ctx context.Context) error { return r.Complete(ctx, out) }); err != nil {
+	ctx, cancel := outlive(l.ctx)
+	defer cancel()
+	if err := r.Complete(ctx, out); err != nil {
 		l.h.o.Logger.Error("the ledger lacks the end of a call", "call", l.id, "error", err)
 	}
 }
@@ -144,7 +146,9 @@ func (r run) fail(l *line, cause error) {
 	if r.Run == nil {
 		return
 	}
-	if err := l.leave(func(ctx context.Context) error { return r.Fail(ctx, cause) }); err != nil {
+	ctx, cancel := outlive(l.ctx)
+	defer cancel()
+	if err := r.Fail(ctx, cause); err != nil {
 		l.h.o.Logger.Error("the ledger lacks the end of a call", "call", l.id, "error", err)
 	}
 }

@@ -193,8 +193,8 @@ func (l *readLine) emit(kind signal.Kind, summary string, data any) {
 		c := *d
 		data = &c
 	}
-	ctx := wait(l.ctx, recordTimeout)
-	defer ctx.end()
+	ctx, cancel := outlive(l.ctx)
+	defer cancel()
 	err := l.h.o.Sink.Observe(ctx, signal.Signal{
 		Kind: kind, Server: l.server, Time: time.Now(), CallID: l.id, Summary: summary, Trace: l.trace, Data: data,
 	})

@@ -80,7 +80,7 @@ type everything struct {
 func (e *everything) Observe(_ context.Context, s signal.Signal) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.all = append(e.all, s)
+	e.all = slices.AppendSeq(e.all, s.All())
 	return nil
 }
 

@@ -9,6 +9,7 @@ package signal
 import (
 	"context"
 	"encoding/json"
+	"iter"
 	"time"
 )
 
@@ -71,6 +72,12 @@ type Signal struct {
 	// delivered.
 	RecordOnly bool
 
+	// Before are signals that were observed earlier, tell how this one came about
+	// and are recorded with it as one record, in this order and ahead of it: the
+	// steps of a call that has ended. They have the Server of this one, and neither
+	// ID, Ack nor Before.
+	Before []Signal
+
 	// ID, if set, is the identity of what the signal becomes: a second signal with
 	// the same ID is a duplicate. Of an AppEvent the app's own id counts instead.
 	ID string
@@ -78,6 +85,18 @@ type Signal struct {
 	// Ack, if set, is called once with the signal's fate as soon as it is decided:
 	// accepted and duplicate mean that it is durable. It must not block.
 	Ack func(Ack)
+}
+
+// All are the signals before s, and then s itself.
+func (s Signal) All() iter.Seq[Signal] {
+	return func(yield func(Signal) bool) {
+		for _, before := range s.Before {
+			if !yield(before) {
+				return
+			}
+		}
+		yield(s)
+	}
 }
 
 // Ack is the fate of a signal.

@@ -1,14 +1,17 @@
 package audit
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"os"
 	"path/filepath"
 	"strings"
 	"time"
 
+	"github.com/aurorabot-dev/platform/amp"
 	"github.com/aurorabot-dev/platform/bridge/inbox/internal/checkpoint"
 	"github.com/aurorabot-dev/platform/bridge/inbox/queue"
 	"github.com/aurorabot-dev/platform/bridge/internal/lockfile"
@@ -56,23 +59,49 @@ func Replay(at Folders, f ReplayFilter, to string) (written int64, err error) {
 		if err != nil {
 			return written, err
 		}
-		if rec.Time.Before(f.Since) || !f.All && rec.Kind != segment.Deliver || !match.MatchName(rec.Name) {
+		if rec.Time.Before(f.Since) || !f.All && rec.Kind != segment.Deliver {
 			continue
 		}
-		path := filepath.Join(target, filepath.Base(rec.Name))
-		file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-		if errors.Is(err, os.ErrExist) {
-			continue
+		for name, event := range named(&rec, f.All) {
+			if !match.MatchName(name) {
+				continue
+			}
+			made, err := replayed(filepath.Join(target, filepath.Base(name)), event, rec.Time)
+			if err != nil {
+				return written, err
+			}
+			if made {
+				written++
+			}
 		}
-		if err != nil {
-			return written, err
-		}
-		_, err = file.Write(rec.Body)
-		if err := errors.Join(err, file.Close(), os.Chtimes(path, rec.Time, rec.Time)); err != nil {
-			return written, err
-		}
-		written++
 	}
+}
+
+// named are the events of a record by the names of their files: the one that it
+// is for, and those recorded with it where all are wanted.
+func named(rec *segment.Record, all bool) iter.Seq2[string, []byte] {
+	return func(yield func(string, []byte) bool) {
+		for event := range rec.Before() {
+			var e amp.Envelope
+			if all && json.Unmarshal(event, &e) == nil && !yield(amp.FileName(e.Payload.Type, e.Header.MessageID), event) {
+				return
+			}
+		}
+		yield(rec.Name, rec.Event())
+	}
+}
+
+// replayed makes a file unless it is there already.
+func replayed(path string, event []byte, at time.Time) (made bool, err error) {
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, os.ErrExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	_, err = file.Write(event)
+	return true, errors.Join(err, file.Close(), os.Chtimes(path, at, at))
 }
 
 // PrunePolicy says what may stay of an inbox and its journal.

@@ -210,8 +210,8 @@ func (r *Report) journal(at Folders, cp checkpoint.Checkpoint, files map[uint64]
 			}
 			keys[key] = struct{}{}
 		}
-		if before, known := seqs[rec.Source]; known && rec.Seq != before+1 {
-			r.find(rec.Seq <= before, "seq", rec.Name, "record %d has seq %d after %d of %q", rec.Pos, rec.Seq, before, rec.Source)
+		if before, known := seqs[rec.Source]; known && rec.First() != before+1 {
+			r.find(rec.First() <= before, "seq", rec.Name, "record %d has seq %d after %d of %q", rec.Pos, rec.First(), before, rec.Source)
 		}
 		seqs[rec.Source] = rec.Seq
 		r.record(at.Inbox, cp, &rec, files, suspects)
@@ -274,7 +274,7 @@ func differs(dir, folder string, rec *segment.Record) (what, text string) {
 		return "not_for_delivery", fmt.Sprintf("record %d is kept as %q, but there is a file", rec.Pos, rec.Kind)
 	case err != nil:
 		return "unreadable", err.Error()
-	case !bytes.Equal(body, rec.Body):
+	case !bytes.Equal(body, rec.Event()):
 		return "changed", fmt.Sprintf("the file in %s differs from record %d: it was changed after it was made", folder, rec.Pos)
 	}
 	return "", ""
@@ -322,7 +322,7 @@ func (r *Report) judge(at Folders, suspects map[uint64]suspect) error {
 func (r *Report) broken(what, dir, folder string, rec *segment.Record, text string) {
 	f := Finding{Fault: true, What: what, Name: rec.Name, Text: text}
 	if r.repair {
-		switch kept, err := folders.Exchange(dir, folder, rec.Name, rec.Body, rec.Time); {
+		switch kept, err := folders.Exchange(dir, folder, rec.Name, rec.Event(), rec.Time); {
 		case errors.Is(err, fs.ErrNotExist):
 			f.Text += "; it was moved meanwhile and is left alone"
 		case kept == "":

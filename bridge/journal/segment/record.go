@@ -8,6 +8,9 @@
 //	         key, lengths, kind, owner, expiry; then source, name and body,
 //	         padded to 8 bytes
 //
+// A body is one line for each event, without a line end behind the last. Most
+// records are one event; the steps of a call lie in the record of its end.
+//
 // A [Reader] gives the records in order, also while another process writes the
 // journal, and steps over bytes that hold no valid record: see [Damage].
 //
@@ -18,9 +21,11 @@
 package segment
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
 	"hash/crc32"
+	"iter"
 	"time"
 
 	"github.com/google/uuid"
@@ -68,7 +73,8 @@ func (k Kind) String() string {
 	return "unknown"
 }
 
-// Record is one event in the journal.
+// Record is one event in the journal, with others that are recorded together with
+// it: the steps of a call with its end.
 type Record struct {
 	Pos    uint64    // from 1, without gaps
 	Time   time.Time // when it was queued; rises strictly
@@ -76,10 +82,28 @@ type Record struct {
 	Key    Key       // zero: the record's id is not remembered
 	Owner  uint16    // who the key belongs to
 	Source string    // who Seq counts for; at most 64 KiB
-	Seq    uint64    // rises by one per source
+	Seq    uint64    // of the event; rises by one per source and event
 	Name   string    // under which it is delivered; at most 64 KiB
 	Expire time.Time // zero: never
-	Body   []byte    // at most MaxBody
+	Body   []byte    // at most MaxBody; its last line is the event, those before it the others
+}
+
+// Event is the event that the record is for: the last line of its body.
+func (r *Record) Event() []byte {
+	return r.Body[bytes.LastIndexByte(r.Body, '\n')+1:]
+}
+
+// First is the seq of the first of the record's events.
+func (r *Record) First() uint64 {
+	return r.Seq - uint64(bytes.Count(r.Body, []byte{'\n'}))
+}
+
+// Before are the events that are recorded with it, in order: the steps of a call.
+func (r *Record) Before() iter.Seq[[]byte] {
+	if r.First() == r.Seq {
+		return func(func([]byte) bool) {}
+	}
+	return bytes.SplitSeq(bytes.TrimSuffix(r.Body[:len(r.Body)-len(r.Event())], []byte{'\n'}), []byte{'\n'})
 }
 
 // MaxBody bounds a record's body, in bytes.

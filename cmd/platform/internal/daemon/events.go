@@ -10,14 +10,14 @@ import (
 
 	"github.com/aurorabot-dev/platform/bridge/journal"
 	"github.com/aurorabot-dev/platform/bridge/journal/segment"
-	"github.com/aurorabot-dev/platform/cmd/platform/internal/control/server"
+	"github.com/aurorabot-dev/platform/cmd/platform/internal/control"
 )
 
 // Position is that of the last event that is durable.
 func (p *Platform) Position() uint64 { return p.bus.Journal().Durable() }
 
 // Events reads the journal as it grows.
-func (p *Platform) Events(ctx context.Context, after uint64, alive time.Duration, emit func(*server.Event) error) error {
+func (p *Platform) Events(ctx context.Context, after uint64, alive time.Duration, emit func(*control.Event) error) error {
 	j := p.bus.Journal()
 	r := j.Reader(after + 1)
 	defer r.Close()
@@ -32,21 +32,33 @@ func (p *Platform) Events(ctx context.Context, after uint64, alive time.Duration
 		if err != nil {
 			return fmt.Errorf("reading the journal: %w", err)
 		}
-		var env struct {
-			Payload struct{ Type string }
+		part := 0
+		for step := range rec.Before() {
+			part++
+			if err := emitted(&control.Event{Position: rec.Pos, Part: part, Envelope: step}, emit); err != nil {
+				return err
+			}
 		}
-		if err := json.Unmarshal(rec.Body, &env); err != nil {
-			return fmt.Errorf("reading record %d of the journal: %w", rec.Pos, err)
-		}
-		err = emit(&server.Event{Position: rec.Pos, Type: env.Payload.Type, Inbox: rec.Kind == segment.Deliver, Envelope: rec.Body})
-		if err != nil {
+		if err := emitted(&control.Event{Position: rec.Pos, Envelope: rec.Event(), Inbox: rec.Kind == segment.Deliver}, emit); err != nil {
 			return err
 		}
 	}
 }
 
+// emitted emits an event under the type that its envelope has.
+func emitted(e *control.Event, emit func(*control.Event) error) error {
+	var env struct {
+		Payload struct{ Type string }
+	}
+	if err := json.Unmarshal(e.Envelope, &env); err != nil {
+		return fmt.Errorf("reading record %d of the journal: %w", e.Position, err)
+	}
+	e.Type = env.Payload.Type
+	return emit(e)
+}
+
 // nextCommit waits until the journal grew, or says that it is waiting.
-func (p *Platform) nextCommit(ctx context.Context, j *journal.Journal, alive time.Duration, emit func(*server.Event) error) error {
+func (p *Platform) nextCommit(ctx context.Context, j *journal.Journal, alive time.Duration, emit func(*control.Event) error) error {
 	wait, cancel := context.WithTimeout(ctx, alive)
 	defer cancel()
 	err := j.Wait(wait, j.Durable()+1)

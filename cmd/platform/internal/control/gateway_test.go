@@ -1,4 +1,4 @@
-package server
+package control
 
 import (
 	"bufio"
@@ -7,13 +7,12 @@ import (
 	"net/http"
 	"testing"
 
-	"github.com/aurorabot-dev/platform/cmd/platform/internal/control"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
 )
 
 func TestAPipeCarriesLinesBothWaysUntilTheClientSendsNoMore(t *testing.T) {
 	s := start(t, nil)
-	c, err := control.Dial(s.data)
+	c, err := Dial(s.data)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,14 +33,14 @@ func TestAPipeCarriesLinesBothWaysUntilTheClientSendsNoMore(t *testing.T) {
 	if _, err := r.ReadByte(); err != io.EOF {
 		t.Errorf("after the end: %v", err)
 	}
-	if _, err := c.Gateway(t.Context(), "nobody"); fault.From(err).Code != control.ServerNotFound {
+	if _, err := c.Gateway(t.Context(), "nobody"); fault.From(err).Code != ServerNotFound {
 		t.Errorf("a server that is not there: %v", err)
 	}
 }
 
 func TestAPipeEndsWithTheAPI(t *testing.T) {
 	s := start(t, nil)
-	c, err := control.Dial(s.data)
+	c, err := Dial(s.data)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,15 +54,15 @@ func TestAPipeEndsWithTheAPI(t *testing.T) {
 	if _, err := io.ReadAll(pipe); err != nil {
 		t.Error(err)
 	}
-	if _, err := c.Gateway(t.Context(), ""); !errors.Is(err, control.ErrNotRunning) {
+	if _, err := c.Gateway(t.Context(), ""); !errors.Is(err, ErrNotRunning) {
 		t.Errorf("after the end: %v", err)
 	}
 }
 
 func TestAPipeWantsAnUpgrade(t *testing.T) {
 	s := start(t, nil)
-	res := s.refused(http.StatusUpgradeRequired, control.InvalidRequest, http.MethodGet, "/v1/gateway", "")
-	if res.Header.Get("Upgrade") != control.PipeProtocol {
+	res := s.refused(http.StatusUpgradeRequired, InvalidRequest, http.MethodGet, "/v1/gateway", "")
+	if res.Header.Get("Upgrade") != pipeProtocol {
 		t.Errorf("%s, upgrade %q", res.Status, res.Header.Get("Upgrade"))
 	}
 }

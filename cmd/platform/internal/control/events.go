@@ -1,4 +1,4 @@
-package server
+package control
 
 import (
 	"bytes"
@@ -12,17 +12,17 @@ import (
 	"sync"
 	"time"
 
-	"github.com/aurorabot-dev/platform/cmd/platform/internal/control"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
 )
 
-// Event is one envelope with its position in the journal. Positions rise by one;
-// those that are missing between two events are lost.
+// Event is one envelope with its position in the journal. Positions rise by one,
+// and several events may have one; those that are missing between two are lost.
 type Event struct {
 	Position uint64
 	Type     string
 	Inbox    bool            // delivered to the Brain, not only recorded
 	Envelope json.RawMessage // one line
+	Part     int             // from 1 for events that are recorded with the one of the position, as the steps of a call are with its end, and come before it; of that one 0
 }
 
 // Events of a stream itself. No type of an envelope has a colon.
@@ -32,7 +32,8 @@ const (
 )
 
 // events answers GET /v1/events: Server-Sent Events, each an envelope whose id
-// is its position in the journal. It goes on after Last-Event-ID, or after the
+// is its position in the journal; the first events of the record at 8 have the ids
+// 7.1, 7.2 and so on, after which the rest of the record is still to come. It goes on after Last-Event-ID, or after the
 // position in since; without either it begins with what comes. all=true has also
 // what is only recorded; each type chooses a type, or the beginning of one
 // followed by *. Every stream reads the journal for itself, so that a slow one
@@ -44,7 +45,7 @@ func (a *api) events(w http.ResponseWriter, r *http.Request) {
 		fail(w, err)
 		return
 	}
-	after, err := a.position(r)
+	after, part, err := a.position(r)
 	if err != nil {
 		fail(w, err)
 		return
@@ -58,8 +59,8 @@ func (a *api) events(w http.ResponseWriter, r *http.Request) {
 
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("Cache-Control", "no-store")
-	out := &stream{w: w, flush: http.NewResponseController(w).Flush, last: after}
-	if err := out.write("retry: 1000\nid: %d\n\n", after); err != nil || r.Method == http.MethodHead {
+	out := &stream{w: w, flush: http.NewResponseController(w).Flush, last: after, part: part}
+	if err := out.write("retry: 1000\nid: %s\n\n", out.id()); err != nil || r.Method == http.MethodHead {
 		return
 	}
 	types := q["type"]
@@ -67,12 +68,17 @@ func (a *api) events(w http.ResponseWriter, r *http.Request) {
 		if e == nil {
 			return out.alive()
 		}
-		if e.Position != out.last+1 {
+		if e.Position > out.last+1 {
 			if err := out.gap(out.last+1, e.Position-1); err != nil {
 				return err
 			}
 		}
-		out.last = e.Position
+		if e.Part > 0 && e.Position == out.last+1 && e.Part <= out.part {
+			return nil // the client has it
+		}
+		if out.last, out.part = e.Position, 0; e.Part > 0 {
+			out.last, out.part = e.Position-1, e.Part
+		}
 		if (all || e.Inbox) && matches(types, e.Type) {
 			return out.event(e)
 		}
@@ -88,26 +94,30 @@ func (a *api) events(w http.ResponseWriter, r *http.Request) {
 }
 
 // position is the one after which a stream begins.
-func (a *api) position(r *http.Request) (uint64, error) {
+func (a *api) position(r *http.Request) (after uint64, part int, err error) {
 	end := a.b.Position()
 	since := r.Header.Get("Last-Event-ID")
 	if since == "" {
 		if q := r.URL.Query(); q.Has("since") {
 			since = q.Get("since")
 		} else {
-			return end, nil
+			return end, 0, nil
 		}
 	}
-	n, err := strconv.ParseUint(since, 10, 64)
-	if err != nil {
-		return 0, bad("the position %q to go on after is no number", since)
+	whole, of, inside := strings.Cut(since, ".")
+	n, err := strconv.ParseUint(whole, 10, 64)
+	if err == nil && inside {
+		part, err = strconv.Atoi(of)
+	}
+	if err != nil || part < 0 {
+		return 0, 0, bad("the position %q to go on after is neither a number nor two with a point", since)
 	}
 	if n > end {
-		f := fault.New(control.PositionUnknown, "the journal ends at position %d, before %d", end, n)
+		f := fault.New(PositionUnknown, "the journal ends at position %d, before %d", end, n)
 		f.Data = fmt.Appendf(nil, `{"last":%d}`, end)
-		return 0, &statusError{http.StatusRequestedRangeNotSatisfiable, f}
+		return 0, 0, &statusError{http.StatusRequestedRangeNotSatisfiable, f}
 	}
-	return n, nil
+	return n, part, nil
 }
 
 // stream writes Server-Sent Events (https://html.spec.whatwg.org/#server-sent-events).
@@ -115,6 +125,7 @@ type stream struct {
 	w     io.Writer
 	flush func() error
 	last  uint64 // position that was reached, whether it was shown or not
+	part  int    // of the next position, the part that was
 	wrote time.Time
 }
 
@@ -128,7 +139,15 @@ func (s *stream) write(format string, args ...any) error {
 
 // alive says that the stream is there, and how far it is: an id without data is
 // no event and is still what a client resumes from.
-func (s *stream) alive() error { return s.write(": alive\nid: %d\n\n", s.last) }
+func (s *stream) alive() error { return s.write(": alive\nid: %s\n\n", s.id()) }
+
+// id is what a client resumes after.
+func (s *stream) id() string {
+	if s.part > 0 {
+		return fmt.Sprintf("%d.%d", s.last, s.part)
+	}
+	return strconv.FormatUint(s.last, 10)
+}
 
 func (s *stream) gap(from, to uint64) error {
 	return s.write("id: %d\nevent: %s\ndata: {\"from\":%d,\"to\":%d}\n\n", to, gapEvent, from, to)
@@ -143,7 +162,7 @@ func (s *stream) event(e *Event) error {
 		}
 		line = one.Bytes()
 	}
-	return s.write("id: %d\nevent: %s\ndata: %s\n\n", e.Position, e.Type, line)
+	return s.write("id: %s\nevent: %s\ndata: %s\n\n", s.id(), e.Type, line)
 }
 
 // matches reports whether a type is one of those asked for, or begins as one of
@@ -173,7 +192,7 @@ func (s *streams) begin(ctx context.Context) (_ context.Context, end func(), err
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
-		return nil, nil, refuse(http.StatusServiceUnavailable, control.ShuttingDown, "the platform is shutting down")
+		return nil, nil, refuse(http.StatusServiceUnavailable, ShuttingDown, "the platform is shutting down")
 	}
 	if len(s.ends) >= s.most {
 		return nil, nil, fault.New(fault.Busy, "%d streams are open already", s.most).Retry()
