@@ -18,6 +18,7 @@ import (
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/daemon"
 	"github.com/aurorabot-dev/platform/mcpkit/fakeserver"
 	"github.com/aurorabot-dev/platform/mcpkit/manifest"
+	"github.com/aurorabot-dev/platform/mcpkit/manifest/load"
 	"github.com/aurorabot-dev/platform/mcpkit/policy/rules"
 )
 
@@ -186,7 +187,7 @@ func TestTheExampleManifestsAreRight(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	found, err := manifest.Load(manifest.Options{Dirs: []string{dir}, Lookup: os.LookupEnv})
+	found, err := load.Manifests(load.Options{Dirs: []string{dir}, Lookup: os.LookupEnv})
 	if err != nil || len(found) != len(examples) {
 		t.Errorf("%d of %d examples are good: %v", len(found), len(examples), err)
 	}

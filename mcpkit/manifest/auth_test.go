@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/aurorabot-dev/platform/mcpkit/manifest/internal/manifesttest"
 )
 
 func remote(auth string) string {
@@ -22,7 +24,7 @@ func TestHowToAuthorizeFollowsFromWhatIsWritten(t *testing.T) {
 		"  auth: {type: client_credentials, client_id: a, assertion_file: /run/token}\n":                           AuthClientCredentials,
 		"  auth: {client_id: a, issuer: 'https://id.example', redirect_port: 8976, audience: ['api://x']}\n":       AuthOAuth,
 	} {
-		m := mustParse(t, "a.yaml", remote(auth), env("S=secret-of-a"))
+		m := mustParse(t, "a.yaml", remote(auth), manifesttest.Env("S=secret-of-a"))
 		if got := m.AuthType(); got != want {
 			t.Errorf("%q is %s, not %s", auth, got, want)
 		}
@@ -51,12 +53,12 @@ func TestWhatCannotAuthorizeIsAFault(t *testing.T) {
 		{"  auth: {redirect_port: 70000}\n", "outside 0 to 65535"},
 		{"  auth: {scopes: ['a b']}\n", "not a scope"},
 	} {
-		_, err := Parse("a.yaml", []byte(remote(tc.auth)), env())
+		_, err := Parse("a.yaml", []byte(remote(tc.auth)), manifesttest.Env())
 		if err == nil || !strings.Contains(err.Error(), tc.words) {
 			t.Errorf("%q: the error is %v, without %q", tc.auth, err, tc.words)
 		}
 	}
-	_, err := Parse("a.yaml", []byte("package: a\ntype: mcp-server\nmcp: {command: x, auth: {token: abc}}\n"), env())
+	_, err := Parse("a.yaml", []byte("package: a\ntype: mcp-server\nmcp: {command: x, auth: {token: abc}}\n"), manifesttest.Env())
 	if err == nil || !strings.Contains(err.Error(), "only an http server") {
 		t.Errorf("a stdio server with auth: %v", err)
 	}
@@ -67,7 +69,7 @@ func TestHeadersOfTheProtocolAreNobodyElses(t *testing.T) {
 		"X-Api": true, "Accept": true, "Mcp-Tenant": true,
 		"Mcp-Session-Id": false, "mcp-protocol-version": false, "Mcp-Method": false, "MCP-NAME": false, "Mcp-Param-Region": false,
 	} {
-		_, err := Parse("a.yaml", []byte(remote("  headers: {"+header+": x}\n")), env())
+		_, err := Parse("a.yaml", []byte(remote("  headers: {"+header+": x}\n")), manifesttest.Env())
 		if (err == nil) != fine || err != nil && !strings.Contains(err.Error(), "sets this header itself") {
 			t.Errorf("%s: %v", header, err)
 		}
@@ -79,12 +81,12 @@ func TestTokenAndSecretOfAuthAreSecrets(t *testing.T) {
 		"  auth: {token: '${S}'}\n",
 		"  auth: {type: client_credentials, client_id: a, client_secret: '${S}'}\n",
 	} {
-		if got := mustParse(t, "a.yaml", remote(auth), env("S=secret-of-a")).SecretValues(); !slices.Equal(got, []string{"secret-of-a"}) {
+		if got := mustParse(t, "a.yaml", remote(auth), manifesttest.Env("S=secret-of-a")).SecretValues(); !slices.Equal(got, []string{"secret-of-a"}) {
 			t.Errorf("%q has the secrets %q", auth, got)
 		}
 	}
 }
 
 func TestADisabledServerMayLackItsToken(t *testing.T) {
-	mustParse(t, "a.yaml", "disabled: true\n"+remote("  auth: {type: bearer, token: '${S}'}\n"), env())
+	mustParse(t, "a.yaml", "disabled: true\n"+remote("  auth: {type: bearer, token: '${S}'}\n"), manifesttest.Env())
 }

@@ -1,6 +1,6 @@
-// Package manifest reads what says which MCP servers there are: manifest.yaml
-// files and the mcpServers files of other hosts. It finds them, checks them,
-// puts variables in, and returns the good ones beside every fault of the rest.
+// Package manifest reads what says how an MCP server is reached and treated: a
+// manifest.yaml. It checks the file, puts variables in, and returns a manifest
+// or every fault there is.
 //
 //	package: im.polaris.weather
 //	name: Weather
@@ -20,9 +20,10 @@
 // What a manifest leaves out is as in [Default]. Values are documented at the
 // fields of [Manifest] and [MCP]; [Schema] has them for editors.
 //
-// The package starts no process and reads no environment: variables come from
-// Options.Lookup. Below it, package watch notices changes, and package hostfile
-// writes manifests for the servers of other hosts.
+// The package starts no process and reads neither files nor the environment:
+// its caller brings the text and the variables. Below it, package load finds
+// the files, package watch notices changes, and package hostfile reads the
+// mcpServers files of other hosts.
 package manifest
 
 import (
@@ -47,8 +48,15 @@ const (
 	HTTP  = "http"  // a server at a URL that speaks Streamable HTTP
 )
 
-// Fault is one thing that is wrong with a file.
-type Fault = strict.Fault
+// Level ranks the places that manifests come from: a server of a higher level
+// replaces one of a lower.
+type Level uint8
+
+const (
+	Embedded Level = iota // comes with the program
+	User                  // is the user's, in every project
+	Project               // is the project's
+)
 
 // Manifest describes one MCP server. Values are shared after loading and are
 // not to be changed.
@@ -74,14 +82,18 @@ type Manifest struct {
 	Warnings []*Fault `json:"-"`
 
 	// Project is the folder for which another host has the server, Foreign what
-	// only that host understands of its entry; both of Convert alone.
+	// only that host understands of its entry; both of hostfile.Convert alone.
 	Project string         `json:"-"`
 	Foreign map[string]any `json:"-"`
 
-	level   level
-	foreign bool // from an mcpServers file
-	faulty  bool // has faults: only its package is of use
-	raw     bool // its variables are still to be put in
+	// Level is where the manifest was found, Shared that it is an entry of an
+	// mcpServers file, with neighbours. Faulty says that it has faults, and only
+	// its package is of use; package load returns no such. Raw says that its
+	// variables are still to be put in.
+	Level  Level `json:"-"`
+	Shared bool  `json:"-"`
+	Faulty bool  `json:"-"`
+	Raw    bool  `json:"-"`
 }
 
 // MCP says how to reach and treat a server. Times are seconds as a number, or a
@@ -258,30 +270,12 @@ func (m *Manifest) SecretValues() []string {
 }
 
 // LiteralSecrets are the names of the secrets whose values stand in the manifest
-// itself instead of in variables. It is for manifests of Convert.
+// itself instead of in variables. It is for manifests of hostfile.Convert.
 func (m *Manifest) LiteralSecrets() []string {
 	var names []string
 	for name, value := range m.secrets() {
 		if value != "" && !strings.Contains(value, "${") {
 			names = append(names, name)
-		}
-	}
-	slices.Sort(names)
-	return slices.Compact(names)
-}
-
-// Variables are the names of the variables without a default in all values, as
-// Convert writes them, sorted.
-func (m *Manifest) Variables() []string {
-	c := &m.MCP
-	values := slices.Concat([]string(c.Command), c.Args, []string{c.Cwd, c.URL}, slices.Collect(maps.Values(c.Env)), slices.Collect(maps.Values(c.Headers)))
-	var names []string
-	for _, v := range values {
-		parts, _ := segments(v, false) // what cannot be read is a fault elsewhere
-		for _, p := range parts {
-			if p.name != "" && !p.defaults && p.name != DirVariable {
-				names = append(names, p.name)
-			}
 		}
 	}
 	slices.Sort(names)

@@ -1,7 +1,6 @@
 package manifest
 
 import (
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -13,49 +12,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/aurorabot-dev/platform/mcpkit/manifest/internal/manifesttest"
 	"github.com/aurorabot-dev/platform/mcpkit/strict"
 )
-
-var update = flag.Bool("update", false, "write golden files anew")
-
-// env is a lookup over a fixed environment.
-func env(pairs ...string) func(string) (string, bool) {
-	return func(name string) (string, bool) {
-		for _, p := range pairs {
-			if k, v, _ := strings.Cut(p, "="); k == name {
-				return v, true
-			}
-		}
-		return "", false
-	}
-}
-
-func golden(t *testing.T, path string, got []byte) {
-	t.Helper()
-	if *update {
-		if err := os.WriteFile(path, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), string(got)); diff != "" {
-		t.Errorf("%s differs (-want +got); -update writes it anew:\n%s", path, diff)
-	}
-}
-
-func write(t *testing.T, path, content string) string {
-	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
 
 func mustParse(t *testing.T, file, text string, lookup func(string) (string, bool)) *Manifest {
 	t.Helper()
@@ -66,32 +25,8 @@ func mustParse(t *testing.T, file, text string, lookup func(string) (string, boo
 	return m
 }
 
-const guide = `
-package: im.polaris.weather
-name: 天气应用
-version: 0.2.0
-type: mcp-server
-
-mcp:
-  transport: stdio
-  entry: mcp_server.py
-  command: ["uv", "run", "python"]
-  args: ["apps/aurora-app-weather/mcp_server.py"]
-  env:
-    AURORA_APP_CONFIG: "apps/aurora-app-weather/config.json"
-  health_timeout: 10
-  restart:
-    enabled: true
-    max_attempts: 3
-    backoff_seconds: 2
-
-commands:
-  - name: get_weather
-    description: 查询指定城市天气
-`
-
 func TestTheGuidesExampleIsAManifest(t *testing.T) {
-	m := mustParse(t, "/srv/bot/apps/aurora-app-weather/manifest.yaml", guide, nil)
+	m := mustParse(t, "/srv/bot/apps/aurora-app-weather/manifest.yaml", manifesttest.Guide, nil)
 	want := Default()
 	want.Package, want.Name, want.Version, want.Type = "im.polaris.weather", "天气应用", "0.2.0", TypeServer
 	want.MCP.Entry, want.MCP.Command = "mcp_server.py", Words{"uv", "run", "python"}
@@ -135,7 +70,7 @@ func TestCommandEntryAndArgsMakeOneArgumentVector(t *testing.T) {
 		{`{command: "run ${TWO_WORDS}"}`, []string{"run", "two words"}, "/apps/w"},
 		{`{url: "https://example.com/mcp"}`, nil, "/apps/w"},
 	} {
-		m := mustParse(t, "/apps/w/manifest.yaml", "package: w\ntype: mcp-server\nmcp: "+c.mcp+"\n", env("TWO_WORDS=two words"))
+		m := mustParse(t, "/apps/w/manifest.yaml", "package: w\ntype: mcp-server\nmcp: "+c.mcp+"\n", manifesttest.Env("TWO_WORDS=two words"))
 		if got := m.Argv(); !slices.Equal(got, c.want) {
 			t.Errorf("%s runs %q, want %q", c.mcp, got, c.want)
 		}
@@ -150,7 +85,7 @@ func TestEveryFaultOfAFileIsReportedWithItsPlaceAndRemedy(t *testing.T) {
 	if err != nil || len(files) == 0 {
 		t.Fatal("no test files", err)
 	}
-	lookup := env("SECRET=hunter2-hunter2", "SET=1")
+	lookup := manifesttest.Env("SECRET=hunter2-hunter2", "SET=1")
 	for _, file := range files {
 		data, err := os.ReadFile(file)
 		if err != nil {
@@ -164,7 +99,7 @@ func TestEveryFaultOfAFileIsReportedWithItsPlaceAndRemedy(t *testing.T) {
 		if strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%s: the report shows what a variable holds: %v", file, err)
 		}
-		golden(t, strings.TrimSuffix(file, ".yaml")+".golden", []byte(err.Error()+"\n"))
+		manifesttest.Golden(t, strings.TrimSuffix(file, ".yaml")+".golden", []byte(err.Error()+"\n"))
 	}
 }
 
@@ -179,7 +114,7 @@ mcp:
   env: {V: "<${NASTY}>", D: "${MANIFEST_DIR}/c.json"}
   health_timeout: "${WAIT}"
   restart: {max_attempts: "${N}", enabled: "${ON}"}
-`, env("NASTY="+nasty, "EMPTY=", "SET=1", "WAIT=250ms", "N=7", "ON=false"))
+`, manifesttest.Env("NASTY="+nasty, "EMPTY=", "SET=1", "WAIT=250ms", "N=7", "ON=false"))
 	want := []string{"run", nasty, "fall back", "used", "", "$HOME $5 ${X} $", "1"}
 	if got := m.Argv(); !slices.Equal(got, want) {
 		t.Errorf("argv is\n%q, want\n%q", got, want)
@@ -267,7 +202,7 @@ func TestDriftComparesCommandsWithAndWithoutThePackage(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	f.Add([]byte(guide))
+	f.Add([]byte(manifesttest.Guide))
 	files, _ := filepath.Glob("testdata/faults/*.yaml")
 	for _, file := range files {
 		if data, err := os.ReadFile(file); err == nil {
@@ -276,7 +211,7 @@ func FuzzParse(f *testing.F) {
 	}
 	f.Add([]byte("a: &a [*a]\nmcp: *a\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		m, err := Parse("f.yaml", data, env("SET=1"))
+		m, err := Parse("f.yaml", data, manifesttest.Env("SET=1"))
 		if (m == nil) == (err == nil) {
 			t.Fatalf("manifest %v and error %v", m, err)
 		}
@@ -285,7 +220,7 @@ func FuzzParse(f *testing.F) {
 				t.Fatalf("fault without a place or a word: %+v", fault)
 			}
 		}
-		if m != nil && (!validPackage(m.Package) || m.MCP.Transport == Stdio && len(m.Argv()) == 0) {
+		if m != nil && (!ValidPackage(m.Package) || m.MCP.Transport == Stdio && len(m.Argv()) == 0) {
 			t.Fatalf("not fit to run: %+v", m)
 		}
 	})

@@ -15,6 +15,7 @@ import (
 
 	"gopkg.in/yaml.v3"
 
+	"github.com/aurorabot-dev/platform/mcpkit/manifest/internal/variable"
 	"github.com/aurorabot-dev/platform/mcpkit/strict"
 )
 
@@ -29,29 +30,30 @@ func Parse(file string, data []byte, lookup func(string) (string, bool)) (*Manif
 	if err != nil {
 		return nil, fmt.Errorf("finding the folder of %s: %w", file, err)
 	}
-	m, faults := parse(file, dir, data, lookup)
+	m, faults := Read(file, dir, data, lookup)
 	if len(faults) > 0 {
-		return nil, join(faults)
+		return nil, Join(faults)
 	}
 	return m, nil
 }
 
-// parse reads one manifest. Where there are faults the manifest is only good
-// for its package, if it has one.
-func parse(file, dir string, data []byte, lookup func(string) (string, bool)) (*Manifest, []*Fault) {
+// Read is [Parse] with the folder of the manifest, which may be another than
+// the file's, and with a manifest beside the faults, then good only for its
+// package, if it has one.
+func Read(file, dir string, data []byte, lookup func(string) (string, bool)) (*Manifest, []*Fault) {
 	m := Default()
 	m.Path, m.Dir, m.Line = file, dir, 1
-	e := expander{lookup: withDir(lookup, DirVariable, dir)}
-	doc := strict.YAML(file, data, strict.Options{String: func(s string) (string, error) { return e.expand(s) }})
+	e := variable.Expander{Lookup: variable.With(lookup, DirVariable, dir)}
+	doc := strict.YAML(file, data, strict.Options{String: func(s string) (string, error) { return e.Expand(s) }})
 	if doc.Root == nil {
 		return m, doc.Faults
 	}
 	// A server is often disabled because its token is missing.
-	e.lenient = saysDisabled(doc.Root)
+	e.Lenient = saysDisabled(doc.Root)
 	doc.Decode(m)
 	m.Line, _ = doc.At("package")
-	m.complete(doc.Has("mcp.transport"))
-	m.check(func(key, hint, format string, args ...any) {
+	m.Complete(doc.Has("mcp.transport"))
+	m.Check(func(key, hint, format string, args ...any) {
 		// What could not be read is not wrong or missing besides.
 		if !doc.Faulty(key, "") && (key != "mcp" || !doc.Faulty("mcp.command", "mcp.entry", "mcp.url")) {
 			doc.FaultAt(key, hint, format, args...)
@@ -60,19 +62,6 @@ func parse(file, dir string, data []byte, lookup func(string) (string, bool)) (*
 	doc.Sort()
 	m.Warnings = doc.Warnings
 	return m, doc.Faults
-}
-
-// withDir adds one variable to lookup, which may be nil.
-func withDir(lookup func(string) (string, bool), name, value string) func(string) (string, bool) {
-	return func(n string) (string, bool) {
-		if n == name {
-			return value, true
-		}
-		if lookup == nil {
-			return "", false
-		}
-		return lookup(n)
-	}
 }
 
 func saysDisabled(root *yaml.Node) bool {
@@ -84,8 +73,9 @@ func saysDisabled(root *yaml.Node) bool {
 	return false
 }
 
-// complete fills in what depends on other values.
-func (m *Manifest) complete(transportGiven bool) {
+// Complete fills in what depends on other values; transportGiven says that the
+// transport was written and not left to the default.
+func (m *Manifest) Complete(transportGiven bool) {
 	if m.Name == "" {
 		m.Name = m.Package
 	}
@@ -135,27 +125,28 @@ const (
 	maxAlias   = 24
 )
 
-func validPackage(s string) bool {
+// ValidPackage reports whether s can be a package.
+func ValidPackage(s string) bool {
 	return len(s) <= maxPackage && packageForm.MatchString(s) && !strings.Contains(s, "..")
 }
 
-// report records a fault at a key of the manifest.
-type report func(key, hint, format string, args ...any)
+// Report records a fault at a key of the manifest.
+type Report func(key, hint, format string, args ...any)
 
-// check reports what is wrong with the values. Missing keys and wrong types were
+// Check reports what is wrong with the values. Missing keys and wrong types were
 // reported by the decoder.
-func (m *Manifest) check(fault report) {
-	if !validPackage(m.Package) {
-		fault("package", "use letters, digits and . _ - with a letter or digit at both ends, no two dots in a row, at most 100 bytes", "not a package name: %q", clip(m.Package))
+func (m *Manifest) Check(fault Report) {
+	if !ValidPackage(m.Package) {
+		fault("package", "use letters, digits and . _ - with a letter or digit at both ends, no two dots in a row, at most 100 bytes", "not a package name: %q", strict.Clip(m.Package, 40))
 	}
 	if strings.EqualFold(m.Package, reservedPackage) {
 		fault("package", "choose another name", "%q is the platform itself", m.Package)
 	}
 	if m.Type != TypeServer {
-		fault("type", `write "`+TypeServer+`"`, "unknown type %q", clip(m.Type))
+		fault("type", `write "`+TypeServer+`"`, "unknown type %q", strict.Clip(m.Type, 40))
 	}
 	if m.Alias != "" && (len(m.Alias) > maxAlias || !aliasForm.MatchString(m.Alias)) {
-		fault("alias", "use 1 to 24 letters, digits and hyphens, with single underscores inside", "not an alias: %q", clip(m.Alias))
+		fault("alias", "use 1 to 24 letters, digits and hyphens, with single underscores inside", "not an alias: %q", strict.Clip(m.Alias, 40))
 	}
 	for _, t := range []struct{ key, value string }{{"name", m.Name}, {"version", m.Version}} {
 		if len(t.value) > 200 || strings.ContainsFunc(t.value, unicode.IsControl) {
@@ -180,7 +171,7 @@ func (m *Manifest) check(fault report) {
 	}
 }
 
-func (m *Manifest) checkTransport(fault report) {
+func (m *Manifest) checkTransport(fault Report) {
 	c := &m.MCP
 	stdio := []struct {
 		key string
@@ -208,7 +199,7 @@ func (m *Manifest) checkTransport(fault report) {
 		}
 		if c.URL == "" {
 			fault("mcp", "", "an http server needs a url")
-		} else if m.raw && strings.Contains(c.URL, "${") {
+		} else if m.Raw && strings.Contains(c.URL, "${") {
 			break
 		} else if u, err := url.Parse(c.URL); err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Hostname() == "" {
 			fault("mcp.url", "write it like https://example.com/mcp", "not an absolute http or https URL") // unquoted: it may hold a token
@@ -216,7 +207,7 @@ func (m *Manifest) checkTransport(fault report) {
 			fault("mcp.url", "write https://", "a server beyond this machine needs https: tokens and results could be read on the way")
 		}
 	default:
-		fault("mcp.transport", `write "stdio" or "http"`, "unknown transport %q", clip(c.Transport))
+		fault("mcp.transport", `write "stdio" or "http"`, "unknown transport %q", strict.Clip(c.Transport, 40))
 	}
 	paths := map[string]string{"mcp.entry": c.Entry, "mcp.cwd": c.Cwd}
 	if len(c.Command) > 0 {
@@ -229,7 +220,7 @@ func (m *Manifest) checkTransport(fault report) {
 	}
 }
 
-func (m *Manifest) checkAuth(fault report) {
+func (m *Manifest) checkAuth(fault Report) {
 	a := &m.MCP.Auth
 	const key = "mcp.auth"
 	if m.MCP.Transport != HTTP {
@@ -243,7 +234,7 @@ func (m *Manifest) checkAuth(fault report) {
 	oauth := typ == AuthOAuth || machine
 	switch {
 	case !oauth && typ != AuthBearer && typ != AuthNone:
-		fault(key+".type", "write none, bearer, oauth or client_credentials", "unknown type %q", clip(typ))
+		fault(key+".type", "write none, bearer, oauth or client_credentials", "unknown type %q", strict.Clip(typ, 40))
 		return
 	case typ != AuthNone && m.hasHeader("Authorization"):
 		fault(key, "keep one of them", "headers has an Authorization already")
@@ -282,13 +273,13 @@ func (m *Manifest) checkAuth(fault report) {
 		fault(key, "", "a client_secret or client_key_file needs its client_id")
 	}
 	if !slices.Contains([]string{"", "none", "client_secret_basic", "client_secret_post", "private_key_jwt"}, a.ClientAuth) {
-		fault(key+".client_auth", "write client_secret_basic, client_secret_post, private_key_jwt or none", "unknown method %q", clip(a.ClientAuth))
+		fault(key+".client_auth", "write client_secret_basic, client_secret_post, private_key_jwt or none", "unknown method %q", strict.Clip(a.ClientAuth, 40))
 	}
 	if a.ClientAuth == "private_key_jwt" && a.ClientKeyFile == "" {
 		fault(key+".client_auth", "", "private_key_jwt needs a client_key_file")
 	}
 	for _, e := range []struct{ key, url string }{{"issuer", a.Issuer}, {"client_metadata_url", a.ClientMetadataURL}} {
-		if e.url == "" || m.raw && strings.Contains(e.url, "${") {
+		if e.url == "" || m.Raw && strings.Contains(e.url, "${") {
 			continue
 		}
 		if u, err := url.Parse(e.url); err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil || u.Fragment != "" {
@@ -300,7 +291,7 @@ func (m *Manifest) checkAuth(fault report) {
 	}
 	for i, s := range a.Scopes {
 		if s == "" || strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' || r == '"' || r == '\\' }) { // RFC 6749 section 3.3
-			fault(fmt.Sprintf("%s.scopes[%d]", key, i), "write one scope an entry", "not a scope: %q", clip(s))
+			fault(fmt.Sprintf("%s.scopes[%d]", key, i), "write one scope an entry", "not a scope: %q", strict.Clip(s, 40))
 		}
 	}
 }
@@ -314,15 +305,15 @@ func loopback(host string) bool {
 	return err == nil && a.IsLoopback()
 }
 
-func (m *Manifest) checkEnv(fault report) {
+func (m *Manifest) checkEnv(fault Report) {
 	for name := range m.MCP.Env {
 		if name == "" || strings.Contains(name, "=") {
-			fault("mcp.env."+name, "", "not the name of a variable: %q", clip(name))
+			fault("mcp.env."+name, "", "not the name of a variable: %q", strict.Clip(name, 40))
 		}
 	}
 	for name, value := range m.MCP.Headers {
 		if !headerForm.MatchString(name) {
-			fault("mcp.headers."+name, "", "not the name of a header: %q", clip(name))
+			fault("mcp.headers."+name, "", "not the name of a header: %q", strict.Clip(name, 40))
 		}
 		switch h := strings.ToLower(name); {
 		case h == "mcp-session-id", h == "mcp-protocol-version", h == "mcp-method", h == "mcp-name", strings.HasPrefix(h, "mcp-param-"):
@@ -345,7 +336,7 @@ func (m *Manifest) checkEnv(fault report) {
 	}
 }
 
-func (m *Manifest) checkRanges(fault report) {
+func (m *Manifest) checkRanges(fault Report) {
 	c := &m.MCP
 	for _, r := range []struct {
 		key         string

@@ -7,10 +7,12 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"gopkg.in/yaml.v3"
+
+	"github.com/aurorabot-dev/platform/mcpkit/manifest/internal/manifesttest"
 )
 
 func TestTheSchemaThatIsCheckedInIsTheTypes(t *testing.T) {
-	golden(t, "manifest.schema.json", Schema())
+	manifesttest.Golden(t, "manifest.schema.json", Schema())
 }
 
 func compiled(t *testing.T) *jsonschema.Schema {
@@ -41,14 +43,14 @@ func TestTheSchemaTakesWhatParseTakesAndRefusesWhatAnEditorCanSee(t *testing.T) 
 	}
 	base := "package: a\ntype: mcp-server\n"
 	for _, good := range []string{
-		guide,
+		manifesttest.Guide,
 		base + "mcp: {command: x y, health_timeout: 1.5, max_line: 64KiB, stop: {close_wait: 1m30s}, args: }\n",
 		base + "x-note: [1]\nmcp: {url: 'https://example.com', x-y: 1, call_timeout: '${T}', max_line: 65536}\ncommands:\n",
 	} {
 		if err := check(good); err != nil {
 			t.Errorf("refused: %v\n%s", err, good)
 		}
-		mustParse(t, "a.yaml", good, env("T=10"))
+		mustParse(t, "a.yaml", good, manifesttest.Env("T=10"))
 	}
 	for _, bad := range []string{
 		"type: mcp-server\nmcp: {}\n",

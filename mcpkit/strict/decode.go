@@ -383,13 +383,16 @@ func describe(n *yaml.Node) string {
 
 func quote(s string) string { return strconv.Quote(clip(s)) }
 
-// clip keeps a hostile value from filling the report.
-func clip(s string) string {
-	if r := []rune(s); len(r) > 60 {
-		return string(r[:60]) + "…"
+// Clip is s with at most so many characters, which keeps a hostile value from
+// filling a report.
+func Clip(s string, most int) string {
+	if r := []rune(s); len(r) > most {
+		return string(r[:most]) + "…"
 	}
 	return s
 }
+
+func clip(s string) string { return Clip(s, 60) }
 
 // Duration is a span of time, written as a number of seconds (10, 0.5) or as a
 // string with a unit ("250ms", "2m").

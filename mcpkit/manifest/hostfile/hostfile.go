@@ -1,6 +1,7 @@
-// Package hostfile brings the servers of other MCP hosts over: it knows where
-// Claude Desktop and Code, VS Code, Cursor and others keep them, and writes each
-// as a manifest of its own.
+// Package hostfile reads the mcpServers files of other MCP hosts. [Parse] makes
+// manifests of their servers, to run as they are; [Read] and [Server.Write]
+// bring them over, each with a manifest.yaml of its own. The package knows where
+// Claude Desktop and Code, VS Code, Cursor and others keep their files.
 //
 //	plan, err := hostfile.Read([]string{".mcp.json"}, hostfile.Options{Dir: dir, Lookup: os.LookupEnv})
 //	for _, s := range plan.Servers {
@@ -23,6 +24,7 @@ import (
 
 	"github.com/aurorabot-dev/platform/mcpkit/durable"
 	"github.com/aurorabot-dev/platform/mcpkit/manifest"
+	"github.com/aurorabot-dev/platform/mcpkit/manifest/internal/variable"
 )
 
 // Place is a file in which a host keeps servers.
@@ -123,7 +125,7 @@ func (p *Plan) read(file string, o Options) []*manifest.Manifest {
 		p.Faults = append(p.Faults, &manifest.Fault{File: file, Message: err.Error()})
 		return nil
 	}
-	all, err := manifest.Convert(file, bytes.TrimPrefix(data, []byte("\xef\xbb\xbf")))
+	all, err := Convert(file, bytes.TrimPrefix(data, []byte("\xef\xbb\xbf")))
 	faults := manifest.Faults(err)
 	p.Faults = append(p.Faults, faults...)
 	if len(all)+len(faults) == 0 {
@@ -142,14 +144,32 @@ func within(dir, project string) bool {
 
 // describe writes the manifest of m and says what is to be known of it.
 func describe(m *manifest.Manifest, o Options) *Server {
-	unset := slices.DeleteFunc(m.Variables(), func(name string) bool {
+	unset := slices.DeleteFunc(variables(m), func(name string) bool {
 		if o.Lookup == nil {
 			return false
 		}
 		_, ok := o.Lookup(name)
 		return ok
 	})
-	return &Server{Manifest: m, Text: manifest.Marshal(m), Unset: unset, Kept: slices.Sorted(maps.Keys(m.Foreign)), Literal: m.LiteralSecrets()}
+	return &Server{Manifest: m, Text: Marshal(m), Unset: unset, Kept: slices.Sorted(maps.Keys(m.Foreign)), Literal: m.LiteralSecrets()}
+}
+
+// variables are the names of the variables without a default in all values, as
+// [Convert] writes them, sorted.
+func variables(m *manifest.Manifest) []string {
+	c := &m.MCP
+	values := slices.Concat([]string(c.Command), c.Args, []string{c.Cwd, c.URL}, slices.Collect(maps.Values(c.Env)), slices.Collect(maps.Values(c.Headers)))
+	var names []string
+	for _, v := range values {
+		parts, _ := variable.Segments(v, false) // what cannot be read is a fault elsewhere
+		for _, p := range parts {
+			if p.Name != "" && !p.Defaults && p.Name != manifest.DirVariable {
+				names = append(names, p.Name)
+			}
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 // File is the name of the server's manifest in a folder of manifests.

@@ -10,18 +10,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-)
 
-func write(t *testing.T, path, text string) string {
-	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
+	"github.com/aurorabot-dev/platform/mcpkit/manifest/internal/manifesttest"
+)
 
 // taken is each server's command by name.
 func taken(p *Plan) map[string]string {
@@ -34,8 +25,8 @@ func taken(p *Plan) map[string]string {
 
 func TestTheFirstFileCountsAndInItWhatIsForTheNearestProject(t *testing.T) {
 	dir := t.TempDir()
-	project := write(t, dir+"/.mcp.json", `{"mcpServers": {"a": {"command": "project-a"}}}`)
-	user := write(t, dir+"/.claude.json", `{
+	project := manifesttest.Write(t, dir+"/.mcp.json", `{"mcpServers": {"a": {"command": "project-a"}}}`)
+	user := manifesttest.Write(t, dir+"/.claude.json", `{
 		"mcpServers": {"a": {"command": "user-a"}, "b": {"command": "user-b"}, "c": {"command": "user-c"}},
 		"projects": {
 			"/src": {"mcpServers": {"b": {"command": "src-b"}, "c": {"command": "src-c"}}},
@@ -64,8 +55,8 @@ func TestAFileThatCannotBeReadIsAFaultAndTheOthersAreRead(t *testing.T) {
 	if err := syscall.Mkfifo(dir+"/pipe", 0o600); err != nil {
 		t.Fatal(err)
 	}
-	good := write(t, dir+"/mcp.json", "\ufeff{\"mcpServers\": {\"a\": {\"command\": \"a\"}}}")
-	p := Read([]string{dir + "/missing", dir + "/pipe", dir, write(t, dir+"/bad.json", `{"mcpServers": [`), good}, Options{})
+	good := manifesttest.Write(t, dir+"/mcp.json", "\ufeff{\"mcpServers\": {\"a\": {\"command\": \"a\"}}}")
+	p := Read([]string{dir + "/missing", dir + "/pipe", dir, manifesttest.Write(t, dir+"/bad.json", `{"mcpServers": [`), good}, Options{})
 	var files []string
 	for _, f := range p.Faults {
 		files = append(files, filepath.Base(f.File))
@@ -76,7 +67,7 @@ func TestAFileThatCannotBeReadIsAFaultAndTheOthersAreRead(t *testing.T) {
 }
 
 func TestVariablesSecretsAndForeignKeysAreSaid(t *testing.T) {
-	file := write(t, t.TempDir()+"/mcp.json", `{"servers": {"s": {
+	file := manifesttest.Write(t, t.TempDir()+"/mcp.json", `{"servers": {"s": {
 		"url": "https://${HOST}/${env:PATH_PART}/${X:-y}", "headers": {"Authorization": "Bearer 0123456789", "X-Api-Key": "${input:the-key}"}, "tools": ["*"]}}}`)
 	p := Read([]string{file}, Options{Lookup: func(name string) (string, bool) { return "h", name == "HOST" }})
 	if len(p.Servers) != 1 {
@@ -91,12 +82,12 @@ func TestVariablesSecretsAndForeignKeysAreSaid(t *testing.T) {
 
 func TestAManifestIsReplacedOnlyOnRequestAndIsForItsOwnerAlone(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "new")
-	file := write(t, t.TempDir()+"/mcp.json", `{"mcpServers": {"s": {"command": "x"}}}`)
+	file := manifesttest.Write(t, t.TempDir()+"/mcp.json", `{"mcpServers": {"s": {"command": "x"}}}`)
 	s := Read([]string{file}, Options{}).Servers[0]
 	if err := s.Write(dir, false); err != nil {
 		t.Fatal(err)
 	}
-	path := write(t, filepath.Join(dir, "s.yaml"), "mine")
+	path := manifesttest.Write(t, filepath.Join(dir, "s.yaml"), "mine")
 	if err := s.Write(dir, false); !errors.Is(err, fs.ErrExist) {
 		t.Errorf("writing over a manifest: %v", err)
 	}

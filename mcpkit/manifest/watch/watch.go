@@ -8,7 +8,7 @@
 //	w := watch.New(watch.Options{Manifests: o, Logger: logger})
 //	go func() { defer close(stopped); w.Run(ctx) }()
 //	for range w.Changed() {
-//		list, err := manifest.Load(o)
+//		list, err := load.Manifests(o)
 //		…
 //	}
 //
@@ -28,16 +28,16 @@ import (
 
 	"github.com/fsnotify/fsnotify"
 
-	"github.com/aurorabot-dev/platform/mcpkit/manifest"
+	"github.com/aurorabot-dev/platform/mcpkit/manifest/load"
 	"github.com/aurorabot-dev/platform/mcpkit/strict"
 )
 
 // Options says what is watched.
 type Options struct {
-	Manifests manifest.Options // as for manifest.Load
-	Debounce  time.Duration    // rest after the last hint; default 200 ms
-	Rescan    time.Duration    // pause between looks without a hint; default 10 s
-	Logger    *slog.Logger     // nil logs nothing
+	Manifests load.Options  // as for load.Manifests
+	Debounce  time.Duration // rest after the last hint; default 200 ms
+	Rescan    time.Duration // pause between looks without a hint; default 10 s
+	Logger    *slog.Logger  // nil logs nothing
 }
 
 // Watcher compares manifests with what they were. Make one with New and let one
@@ -152,7 +152,7 @@ func (w *Watcher) follow(fs *fsnotify.Watcher) map[string]bool {
 			}
 		}
 	}
-	for _, file := range manifest.Files(o) {
+	for _, file := range load.Files(o) {
 		counts[filepath.Dir(file)] = true
 	}
 	if fs == nil {
@@ -173,9 +173,9 @@ func (w *Watcher) follow(fs *fsnotify.Watcher) map[string]bool {
 }
 
 // fingerprint is a hash over the names and contents of all files.
-func fingerprint(o manifest.Options) (sum [sha256.Size]byte) {
+func fingerprint(o load.Options) (sum [sha256.Size]byte) {
 	h := sha256.New()
-	for _, file := range manifest.Files(o) {
+	for _, file := range load.Files(o) {
 		content := sha256.New()
 		err := copyFile(content, file)
 		fmt.Fprintf(h, "%q %v %x\n", file, err, content.Sum(nil))

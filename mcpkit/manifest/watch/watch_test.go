@@ -10,7 +10,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/aurorabot-dev/platform/mcpkit/manifest"
+	"github.com/aurorabot-dev/platform/mcpkit/manifest/load"
 )
 
 const patience = 2 * time.Minute
@@ -74,7 +74,7 @@ func TestEveryKindOfChangeIsSeenByHintAloneAndByTickAlone(t *testing.T) {
 				t.Fatal(err)
 			}
 			o := mode(hints)
-			o.Manifests = manifest.Options{Dirs: []string{dir}, Project: []string{mcp}}
+			o.Manifests = load.Options{Dirs: []string{dir}, Project: []string{mcp}}
 			next := start(t, o)
 
 			write(t, dir+"/a.yaml", "changed")
@@ -104,7 +104,7 @@ func TestAFolderThatGoesAndComesBackIsFollowed(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "manifests")
 	write(t, dir+"/a.yaml", "a")
 	o := mode(true)
-	o.Manifests = manifest.Options{Dirs: []string{dir}}
+	o.Manifests = load.Options{Dirs: []string{dir}}
 	next := start(t, o)
 	for i := range 3 {
 		if err := os.Rename(dir, fmt.Sprint(dir, ".away", i)); err != nil {
@@ -125,7 +125,7 @@ func TestATouchAndABackupAreNoChange(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir+"/a.yaml", "a")
 	o := mode(true)
-	o.Manifests = manifest.Options{Dirs: []string{dir}}
+	o.Manifests = load.Options{Dirs: []string{dir}}
 	w := New(o)
 	write(t, dir+"/a.yaml", "a")
 	write(t, dir+"/a.yaml~", "backup")
@@ -148,7 +148,7 @@ func TestATouchAndABackupAreNoChange(t *testing.T) {
 func TestAChangeBetweenNewAndRunIsSeen(t *testing.T) {
 	dir := t.TempDir()
 	o := mode(true)
-	o.Manifests = manifest.Options{Dirs: []string{dir}}
+	o.Manifests = load.Options{Dirs: []string{dir}}
 	w := New(o)
 	write(t, dir+"/a.yaml", "a")
 	ctx, cancel := context.WithCancel(context.Background())

@@ -3,7 +3,7 @@ package rules
 import (
 	"github.com/google/jsonschema-go/jsonschema"
 
-	"github.com/aurorabot-dev/platform/mcpkit/manifest"
+	"github.com/aurorabot-dev/platform/mcpkit/strict/schema"
 )
 
 // SchemaID identifies the schema of the policy file.
@@ -12,7 +12,7 @@ const SchemaID = "https://raw.githubusercontent.com/aurorabot-dev/platform/main/
 // Schema is the JSON Schema of the policy file (draft 2020-12), made from
 // Config. Rules that span several values are only in Parse.
 func Schema() []byte {
-	s := manifest.SchemaOf[Config](SchemaID, DefaultConfig())
+	s := schema.Of(SchemaID, DefaultConfig(), nil)
 	s.Title = "policy.yaml of the platform"
 	trusts, acts, levels := words(Trusts), words(actions), words(risks)
 	at := func(path ...string) *jsonschema.Schema {
@@ -40,7 +40,7 @@ func Schema() []byte {
 	flow.Properties["from"].Items.Enum = trusts
 	flow.Properties["to"].Items.Enum = levels
 	flow.Properties["then"].Enum = acts
-	return manifest.EncodeSchema(s)
+	return schema.Encode(s)
 }
 
 func words[T ~string](list []T) []any {

@@ -17,6 +17,7 @@ import (
 	"github.com/aurorabot-dev/platform/mcpkit/auth/tokens"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
 	"github.com/aurorabot-dev/platform/mcpkit/manifest"
+	"github.com/aurorabot-dev/platform/mcpkit/manifest/load"
 	"github.com/aurorabot-dev/platform/mcpkit/smallfile"
 )
 
@@ -116,7 +117,7 @@ func OpenLogins(o Options, log *slog.Logger, secret func(values ...string)) (*Lo
 		return nil, err
 	}
 	l := &Logins{o: o, store: store, log: log, secret: secret}
-	l.manifests, l.faults = manifest.Load(o.sources())
+	l.manifests, l.faults = load.Manifests(o.sources())
 	return l, nil
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/aurorabot-dev/platform/mcpkit/client"
 	"github.com/aurorabot-dev/platform/mcpkit/manifest"
+	"github.com/aurorabot-dev/platform/mcpkit/manifest/load"
 	"github.com/aurorabot-dev/platform/mcpkit/redact"
 	"github.com/aurorabot-dev/platform/mcpkit/serverkit"
 )
@@ -68,7 +69,7 @@ func Check(ctx context.Context, o Options, live bool, log *slog.Logger) (*Checke
 	if o.Data, err = filepath.Abs(o.Data); err != nil {
 		return nil, fmt.Errorf("finding the data folder: %w", err)
 	}
-	found, err := manifest.Load(o.sources())
+	found, err := load.Manifests(o.sources())
 	out := &Checked{Servers: []CheckedServer{}, Faults: []CheckedFault{}}
 	for _, f := range split(err) {
 		out.Faults = append(out.Faults, checkedFault(f))

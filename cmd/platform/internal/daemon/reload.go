@@ -13,6 +13,7 @@ import (
 
 	"github.com/aurorabot-dev/platform/apps"
 	"github.com/aurorabot-dev/platform/mcpkit/manifest"
+	"github.com/aurorabot-dev/platform/mcpkit/manifest/load"
 	"github.com/aurorabot-dev/platform/mcpkit/manifest/watch"
 	"github.com/aurorabot-dev/platform/mcpkit/serverkit"
 )
@@ -22,8 +23,8 @@ const DefaultManifests = "manifests"
 
 // sources says where manifests are: those that were named and no others, else
 // the built-in apps and, where it exists, the folder "manifests".
-func (o *Options) sources() manifest.Options {
-	src := manifest.Options{Dirs: o.Manifests, Lookup: os.LookupEnv}
+func (o *Options) sources() load.Options {
+	src := load.Options{Dirs: o.Manifests, Lookup: os.LookupEnv}
 	if len(o.Manifests) == 0 {
 		src.Embedded, src.EmbeddedDir = apps.Manifests, o.Data
 		if info, err := os.Stat(DefaultManifests); err == nil && info.IsDir() {
@@ -37,10 +38,10 @@ func (o *Options) sources() manifest.Options {
 // match. A server whose manifest has a fault now goes on as it was.
 func (p *Platform) Reload() {
 	o := p.options()
-	found, err := manifest.Load(o.sources())
+	found, err := load.Manifests(o.sources())
 	faults := split(err)
 	p.mu.Lock()
-	found = manifest.Keep(slices.Collect(maps.Values(p.manifests)), found, err)
+	found = load.Keep(slices.Collect(maps.Values(p.manifests)), found, err)
 	next := make(map[string]*manifest.Manifest, len(found))
 	for _, m := range found {
 		next[m.Package] = m

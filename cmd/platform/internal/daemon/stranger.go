@@ -10,6 +10,7 @@ import (
 
 	"github.com/aurorabot-dev/platform/apps"
 	"github.com/aurorabot-dev/platform/mcpkit/manifest"
+	"github.com/aurorabot-dev/platform/mcpkit/manifest/load"
 	"github.com/aurorabot-dev/platform/mcpkit/policy/rules"
 	"github.com/aurorabot-dev/platform/mcpkit/serverkit"
 )
@@ -19,7 +20,7 @@ import (
 // built-in one, to give an app other limits or variables; trust goes with the program
 // and not with the name.
 func (o *Options) strangers(list []*manifest.Manifest) map[string]*manifest.Fault {
-	own, _ := manifest.Load(manifest.Options{Embedded: apps.Manifests, EmbeddedDir: o.Data, Lookup: os.LookupEnv})
+	own, _ := load.Manifests(load.Options{Embedded: apps.Manifests, EmbeddedDir: o.Data, Lookup: os.LookupEnv})
 	exe := exeDir()
 	out := make(map[string]*manifest.Fault)
 	for _, m := range list {

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/aurorabot-dev/platform/mcpkit/manifest"
+	"github.com/aurorabot-dev/platform/mcpkit/manifest/load"
 	"github.com/aurorabot-dev/platform/mcpkit/policy/rules"
 )
 
@@ -38,7 +38,7 @@ func TestAnotherProgramUnderTheNameOfAnAppIsAStranger(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(dir, "w.yaml"), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		list, err := manifest.Load(manifest.Options{Dirs: []string{dir}})
+		list, err := load.Manifests(load.Options{Dirs: []string{dir}})
 		if err != nil {
 			t.Fatalf("%s: %v", mcp, err)
 		}

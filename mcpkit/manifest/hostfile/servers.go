@@ -1,6 +1,8 @@
-package manifest
+package hostfile
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"iter"
 	"maps"
@@ -12,6 +14,8 @@ import (
 
 	"gopkg.in/yaml.v3"
 
+	"github.com/aurorabot-dev/platform/mcpkit/manifest"
+	"github.com/aurorabot-dev/platform/mcpkit/manifest/internal/variable"
 	"github.com/aurorabot-dev/platform/mcpkit/strict"
 )
 
@@ -39,32 +43,41 @@ type argv []string
 
 func (argv) Split(s string) ([]string, error) { return []string{s}, nil }
 
-// foreignOptions says how mcpServers files are read.
-type foreignOptions struct {
-	lookup func(string) (string, bool)
+// reading says how an mcpServers file is read.
+type reading struct {
+	lookup variable.Lookup
 	strict bool // unset variables are faults
 	keep   bool // variables stay, in the spelling of manifests
+}
+
+// Parse reads the servers of a file that another host may own: mcpServers, or
+// the servers of VS Code, also inside "mcp". Other keys beside them are none of
+// our business. File names the file in faults, dir is the folder that it is in,
+// and lookup finds variables: an unset one is a fault where strict is set, else
+// empty and a warning. Faulty servers are returned marked, for their names.
+func Parse(file, dir string, data []byte, lookup func(string) (string, bool), strict bool) ([]*manifest.Manifest, []*manifest.Fault) {
+	return parse(file, dir, data, reading{lookup: lookup, strict: strict})
 }
 
 // Convert reads an mcpServers file and returns its servers as manifests with
 // their variables kept, and what only its own host understands as Foreign, fit
 // for [Marshal]. Those that the file holds for single projects are among them,
 // with Project. Faulty entries are left out and
-// reported in the error, which joins every *Fault.
-func Convert(file string, data []byte) ([]*Manifest, error) {
+// reported in the error, which joins every *manifest.Fault.
+func Convert(file string, data []byte) ([]*manifest.Manifest, error) {
 	dir, err := filepath.Abs(filepath.Dir(file))
 	if err != nil {
 		return nil, fmt.Errorf("finding the folder of %s: %w", file, err)
 	}
-	all, faults := parseServers(file, dir, data, foreignOptions{keep: true})
-	good := slices.DeleteFunc(all, func(m *Manifest) bool { return m.faulty })
+	all, faults := parse(file, dir, data, reading{keep: true})
+	good := slices.DeleteFunc(all, func(m *manifest.Manifest) bool { return m.Faulty })
 	for _, m := range good {
 		for _, w := range m.Warnings {
 			if w.Message == strict.UnknownKey {
 				w.Message = "unknown key, kept under " + foreignKey
 			}
 		}
-		if m.MCP.Transport != Stdio {
+		if m.MCP.Transport != manifest.Stdio {
 			continue
 		}
 		// The manifest will be in another folder: what starts from this one must say so.
@@ -79,29 +92,27 @@ func Convert(file string, data []byte) ([]*Manifest, error) {
 			m.MCP.Command[0] = here(m.MCP.Command[0])
 		}
 	}
-	return good, join(faults)
+	return good, manifest.Join(faults)
 }
 
-// parseServers reads the servers of a file that another host may own: mcpServers,
-// or the servers of VS Code, also inside "mcp". Other keys beside them are none
-// of our business. Faulty servers are returned marked, for their names.
-func parseServers(file, dir string, data []byte, o foreignOptions) ([]*Manifest, []*Fault) {
+// parse is [Parse] for every way of reading.
+func parse(file, dir string, data []byte, o reading) ([]*manifest.Manifest, []*manifest.Fault) {
 	if base := filepath.Base(dir); base == ".vscode" || base == ".cursor" {
 		dir = filepath.Dir(dir)
 	}
-	e := expander{foreign: true, lenient: !o.strict}
-	e.lookup = func(name string) (string, bool) {
+	e := variable.Expander{Foreign: true, Lenient: !o.strict}
+	e.Lookup = func(name string) (string, bool) {
 		if name == "workspaceFolder" {
 			return dir, true
 		}
 		if name == "userHome" {
 			name = "HOME"
 		}
-		return withDir(o.lookup, DirVariable, dir)(name)
+		return variable.With(o.lookup, manifest.DirVariable, dir)(name)
 	}
-	value := e.expand
+	value := e.Expand
 	if o.keep {
-		value = func(s string) (string, error) { return translate(s, dir) }
+		value = func(s string) (string, error) { return variable.Translate(s, dir) }
 	}
 	doc := strict.JSON(file, data, strict.Options{Loose: true, String: value})
 	if doc.Root == nil {
@@ -111,7 +122,7 @@ func parseServers(file, dir string, data []byte, o foreignOptions) ([]*Manifest,
 	if lists == nil {
 		return nil, nil
 	}
-	var all []*Manifest
+	var all []*manifest.Manifest
 	for _, list := range lists {
 		if list.project != "" {
 			dir = list.project
@@ -130,7 +141,7 @@ type serverList struct {
 }
 
 // servers reads the entries of a list.
-func (l serverList) servers(doc *strict.Document, file, dir string, o foreignOptions) (all []*Manifest) {
+func (l serverList) servers(doc *strict.Document, file, dir string, o reading) (all []*manifest.Manifest) {
 	if l.node.Kind != yaml.MappingNode {
 		doc.FaultAt(l.path, "", "want an object with one entry for each server")
 		return nil
@@ -152,19 +163,19 @@ func (l serverList) servers(doc *strict.Document, file, dir string, o foreignOpt
 			}
 		})
 		m.Path, m.Dir, m.Line, m.Project = file, dir, name.Line, l.project
-		m.faulty = doc.Count > before
+		m.Faulty = doc.Count > before
 		m.Warnings = slices.Clone(doc.Warnings[warned:])
-		m.warnOdd(name, key)
+		warnOdd(m, name, key)
 		if o.keep {
-			m.foreignKeys(entry)
+			keepForeign(m, entry)
 		}
 		all = append(all, m)
 	}
 	return all
 }
 
-// foreignKeys keeps what only the other host understands.
-func (m *Manifest) foreignKeys(entry *yaml.Node) {
+// keepForeign keeps what only the other host understands.
+func keepForeign(m *manifest.Manifest, entry *yaml.Node) {
 	known := reflect.TypeFor[server]()
 	for key, value := range members(entry) {
 		ours := slices.ContainsFunc(reflect.VisibleFields(known), func(f reflect.StructField) bool {
@@ -229,15 +240,15 @@ func findServers(root *yaml.Node, projects bool) (lists []serverList) {
 }
 
 // manifest turns the entry into a manifest. Keys given to fault begin with a dot.
-func (s *server) manifest(name string, raw bool, fault report) *Manifest {
-	m := Default()
+func (s *server) manifest(name string, raw bool, fault manifest.Report) *manifest.Manifest {
+	m := manifest.Default()
 	m.MCP.HealthTimeout.Duration = foreignHealth
-	m.Package, m.Name, m.Type, m.foreign = packageOf(name), name, TypeServer, true
-	m.raw = raw
+	m.Package, m.Name, m.Type, m.Shared = packageOf(name), name, manifest.TypeServer, true
+	m.Raw = raw
 	m.Description = s.Description
 	m.Disabled = s.Disabled || s.Enabled != nil && !*s.Enabled
 	c := &m.MCP
-	c.Command, c.Args, c.Cwd, c.Headers = Words(s.Command), s.Args, s.Cwd, s.Headers
+	c.Command, c.Args, c.Cwd, c.Headers = manifest.Words(s.Command), s.Args, s.Cwd, s.Headers
 	if len(s.Env)+len(s.Environment) > 0 {
 		c.Env = map[string]string{}
 		maps.Copy(c.Env, s.Environment)
@@ -256,15 +267,15 @@ func (s *server) manifest(name string, raw bool, fault report) *Manifest {
 	}
 	switch strings.ToLower(said) {
 	case "":
-		m.complete(false)
+		m.Complete(false)
 	case "stdio", "local":
 	case "http", "sse", "streamable-http", "streamablehttp", "streamable_http", "remote":
-		c.Transport = HTTP
+		c.Transport = manifest.HTTP
 	default:
-		m.complete(false)
-		fault(".type", "stdio, http, streamable-http and sse are known", "unknown type %q", clip(said))
+		m.Complete(false)
+		fault(".type", "stdio, http, streamable-http and sse are known", "unknown type %q", strict.Clip(said, 40))
 	}
-	m.check(func(key, hint, format string, args ...any) {
+	m.Check(func(key, hint, format string, args ...any) {
 		// The entry is flat and its identity is its key.
 		key, nested := strings.CutPrefix(key, "mcp")
 		if !nested {
@@ -278,12 +289,12 @@ func (s *server) manifest(name string, raw bool, fault report) *Manifest {
 // packageOf makes an identity of a name that may be any text. What is no package
 // name gets a hash, so that two names never become one.
 func packageOf(name string) string {
-	if validPackage(name) || name == "" {
+	if manifest.ValidPackage(name) || name == "" {
 		return name
 	}
 	var b strings.Builder
 	for _, r := range name {
-		if r < 0x80 && packageForm.MatchString(string(r)) {
+		if r < 0x80 && manifest.ValidPackage(string(r)) {
 			b.WriteRune(r)
 		} else if s := b.String(); s != "" && !strings.HasSuffix(s, "-") {
 			b.WriteByte('-')
@@ -297,9 +308,9 @@ func packageOf(name string) string {
 }
 
 // warnOdd notes what other hosts would not run either.
-func (m *Manifest) warnOdd(at *yaml.Node, key string) {
+func warnOdd(m *manifest.Manifest, at *yaml.Node, key string) {
 	warn := func(format string, args ...any) {
-		m.Warnings = append(m.Warnings, &Fault{File: m.Path, Line: at.Line, Column: at.Column, Key: key, Message: fmt.Sprintf(format, args...)})
+		m.Warnings = append(m.Warnings, &manifest.Fault{File: m.Path, Line: at.Line, Column: at.Column, Key: key, Message: fmt.Sprintf(format, args...)})
 	}
 	if m.Package != m.Name && m.Name != "" {
 		warn("the name is no package name; the server is known as %s", m.Package)
@@ -312,3 +323,8 @@ func (m *Manifest) warnOdd(at *yaml.Node, key string) {
 // foreignHealth is the health timeout of servers from other hosts' files, which
 // cannot state one: most are started by npx and download themselves first.
 const foreignHealth = 3 * time.Minute
+
+func shortHash(s string) string {
+	sum := sha256.Sum256([]byte(s))
+	return hex.EncodeToString(sum[:4])
+}

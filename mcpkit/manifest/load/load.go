@@ -1,9 +1,16 @@
-package manifest
+// Package load finds the manifests of the folders, files and program it is
+// given, reads them, and decides between those that stand for one package or
+// one alias. It keeps what ran before in the place of what a bad edit spoilt.
+//
+//	list, err := load.Manifests(load.Options{Dirs: []string{"manifests"}, Lookup: os.LookupEnv})
+//	list = load.Keep(before, list, err)
+//
+// What a file means is the business of packages manifest and hostfile, and when
+// it changes that of package watch.
+package load
 
 import (
 	"cmp"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -14,8 +21,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/hashicorp/go-multierror"
-
+	"github.com/aurorabot-dev/platform/mcpkit/manifest"
+	"github.com/aurorabot-dev/platform/mcpkit/manifest/hostfile"
 	"github.com/aurorabot-dev/platform/mcpkit/strict"
 )
 
@@ -43,43 +50,34 @@ type Options struct {
 	Strict bool
 }
 
-// level ranks sources: a server of a higher level replaces one of a lower.
-type level uint8
-
-const (
-	embedded level = iota
-	user
-	project
-)
-
 // source is a file that may hold servers.
 type source struct {
 	path    string // as it was found, for people
-	level   level
+	level   manifest.Level
 	foreign bool // an mcpServers file
 	fsys    fs.FS
 	dir     string // of an embedded file
 }
 
-// Load reads every manifest there is. It returns the good ones, sorted by
-// package, and an error that joins every *Fault of the rest; [Faults] takes it
-// apart. Of two manifests of one level with the same package or alias the first
+// Manifests reads every manifest there is. It returns the good ones, sorted by
+// package, and an error that joins every *manifest.Fault of the rest;
+// [manifest.Faults] takes it apart. Of two manifests of one level with the same package or alias the first
 // is kept and the second is a fault.
-func Load(o Options) ([]*Manifest, error) {
+func Manifests(o Options) ([]*manifest.Manifest, error) {
 	sources, faults := discover(o)
-	var all []*Manifest
+	var all []*manifest.Manifest
 	for _, src := range sources {
 		found, bad := src.load(o)
 		for _, m := range found {
-			m.level, m.foreign = src.level, src.foreign
+			m.Level, m.Shared = src.level, src.foreign
 		}
 		all, faults = append(all, found...), append(faults, bad...)
 	}
 	kept, bad := choose(all)
-	return kept, join(append(faults, bad...))
+	return kept, manifest.Join(append(faults, bad...))
 }
 
-// Files are the files that Load would read, sorted, with links resolved, and
+// Files are the files that Manifests would read, sorted, with links resolved, and
 // without the embedded ones.
 func Files(o Options) []string {
 	o.Embedded = nil
@@ -95,42 +93,25 @@ func Files(o Options) []string {
 	return slices.Compact(files)
 }
 
-// Faults are the faults that an error of this package joins.
-func Faults(err error) []*Fault {
-	var joined *multierror.Error
-	var one *Fault
-	switch {
-	case errors.As(err, &joined):
-		var out []*Fault
-		for _, e := range joined.Errors {
-			out = append(out, Faults(e)...)
-		}
-		return out
-	case errors.As(err, &one):
-		return []*Fault{one}
-	}
-	return nil
-}
-
 // Keep is what should run after a reload: what was loaded now and, for every
 // source that is at fault now, the servers that it gave before. So a bad edit
 // leaves the running version in place until it is mended or the file is gone. One
 // whose alias another server has taken meanwhile is not kept.
-func Keep(before, now []*Manifest, err error) []*Manifest {
-	faults := Faults(err)
+func Keep(before, now []*manifest.Manifest, err error) []*manifest.Manifest {
+	faults := manifest.Faults(err)
 	out := slices.Clone(now)
 	for _, old := range before {
-		taken := func(m *Manifest) bool {
+		taken := func(m *manifest.Manifest) bool {
 			return !strings.EqualFold(m.Package, old.Package) && old.Alias != "" &&
 				(strings.EqualFold(m.Alias, old.Alias) || strings.EqualFold(m.Package, old.Alias))
 		}
-		if !slices.ContainsFunc(faults, old.spoiledBy) || slices.ContainsFunc(out, taken) {
+		if !slices.ContainsFunc(faults, spoils(old)) || slices.ContainsFunc(out, taken) {
 			continue
 		}
-		same := func(m *Manifest) bool { return strings.EqualFold(m.Package, old.Package) }
+		same := func(m *manifest.Manifest) bool { return strings.EqualFold(m.Package, old.Package) }
 		if i := slices.IndexFunc(out, same); i < 0 {
 			out = append(out, old)
-		} else if out[i].level < old.level {
+		} else if out[i].Level < old.Level {
 			out[i] = old
 		}
 	}
@@ -138,15 +119,20 @@ func Keep(before, now []*Manifest, err error) []*Manifest {
 	return out
 }
 
+// spoils finds a fault that may be why m is no longer loaded.
+func spoils(m *manifest.Manifest) func(*manifest.Fault) bool {
+	return func(f *manifest.Fault) bool { return spoiledBy(m, f) }
+}
+
 // spoiledBy reports whether the fault may be why m is no longer loaded.
-func (m *Manifest) spoiledBy(f *Fault) bool {
+func spoiledBy(m *manifest.Manifest, f *manifest.Fault) bool {
 	if f.Line == 0 && strings.HasPrefix(m.Path, strings.TrimSuffix(f.File, "/")+"/") {
 		return true // its whole folder cannot be read
 	}
 	if f.File != m.Path {
 		return false
 	}
-	if !m.foreign {
+	if !m.Shared {
 		return true
 	}
 	// A fault of one entry says nothing about its neighbours.
@@ -155,46 +141,46 @@ func (m *Manifest) spoiledBy(f *Fault) bool {
 }
 
 // choose keeps of all manifests the good ones that do not get in each other's way.
-func choose(all []*Manifest) (kept []*Manifest, faults []*Fault) {
+func choose(all []*manifest.Manifest) (kept []*manifest.Manifest, faults []*manifest.Fault) {
 	order := slices.Clone(all)
-	slices.SortStableFunc(order, func(a, b *Manifest) int { return cmp.Compare(b.level, a.level) })
+	slices.SortStableFunc(order, func(a, b *manifest.Manifest) int { return cmp.Compare(b.Level, a.Level) })
 	// Packages become folders and files: where case is folded, so are they.
-	packages, aliases := map[string]*Manifest{}, map[string]*Manifest{}
+	packages, aliases := map[string]*manifest.Manifest{}, map[string]*manifest.Manifest{}
 	for _, m := range order {
 		name := strings.ToLower(m.Package)
-		if m.faulty {
+		if m.Faulty {
 			// What should have replaced a lower one must not let it run instead.
 			if first := packages[name]; name != "" && first == nil {
 				packages[name] = m
 			}
 			continue
 		}
-		if first := packages[name]; first != nil && (first.level > m.level || !first.faulty) {
+		if first := packages[name]; first != nil && (first.Level > m.Level || !first.Faulty) {
 			switch {
-			case first.level > m.level && m.level == embedded:
-				first.Warnings = append(first.Warnings, first.fault("package", "replaces the built-in manifest of %s", m.Package))
-			case first.level > m.level:
-			case first.foreign && m.foreign:
-				first.Warnings = append(first.Warnings, first.fault("", "also in %s; the first is kept", m.position()))
+			case first.Level > m.Level && m.Level == manifest.Embedded:
+				first.Warnings = append(first.Warnings, fault(first, "package", "replaces the built-in manifest of %s", m.Package))
+			case first.Level > m.Level:
+			case first.Shared && m.Shared:
+				first.Warnings = append(first.Warnings, fault(first, "", "also in %s; the first is kept", position(m)))
 			default:
-				faults = append(faults, m.fault("package", "the package %s is already in %s, which is kept", m.Package, first.position()))
+				faults = append(faults, fault(m, "package", "the package %s is already in %s, which is kept", m.Package, position(first)))
 			}
 			continue
 		}
 		packages[name] = m
 		kept = append(kept, m)
 	}
-	kept = slices.DeleteFunc(kept, func(m *Manifest) bool {
+	kept = slices.DeleteFunc(kept, func(m *manifest.Manifest) bool {
 		if m.Alias == "" {
 			return false
 		}
 		alias := strings.ToLower(m.Alias)
 		first := aliases[alias]
-		if p := packages[alias]; first == nil && p != nil && p != m && !p.faulty {
+		if p := packages[alias]; first == nil && p != nil && p != m && !p.Faulty {
 			first = p
 		}
 		if first != nil {
-			faults = append(faults, m.fault("alias", "the alias %s already names the server in %s, which is kept", m.Alias, first.position()))
+			faults = append(faults, fault(m, "alias", "the alias %s already names the server in %s, which is kept", m.Alias, position(first)))
 			return true
 		}
 		aliases[alias] = m
@@ -204,18 +190,18 @@ func choose(all []*Manifest) (kept []*Manifest, faults []*Fault) {
 	return kept, faults
 }
 
-func sortByPackage(list []*Manifest) {
-	slices.SortFunc(list, func(a, b *Manifest) int { return strings.Compare(a.Package, b.Package) })
+func sortByPackage(list []*manifest.Manifest) {
+	slices.SortFunc(list, func(a, b *manifest.Manifest) int { return strings.Compare(a.Package, b.Package) })
 }
 
-func (m *Manifest) position() string { return fmt.Sprintf("%s:%d", m.Path, m.Line) }
+func position(m *manifest.Manifest) string { return fmt.Sprintf("%s:%d", m.Path, m.Line) }
 
-func (m *Manifest) fault(key, format string, args ...any) *Fault {
-	return &Fault{File: m.Path, Line: m.Line, Column: 1, Key: key, Message: fmt.Sprintf(format, args...)}
+func fault(m *manifest.Manifest, key, format string, args ...any) *manifest.Fault {
+	return &manifest.Fault{File: m.Path, Line: m.Line, Column: 1, Key: key, Message: fmt.Sprintf(format, args...)}
 }
 
 // discover lists the files to read in a fixed order, each once.
-func discover(o Options) (sources []source, faults []*Fault) {
+func discover(o Options) (sources []source, faults []*manifest.Fault) {
 	seen := map[string]bool{}
 	add := func(s source) {
 		id := s.path
@@ -231,21 +217,21 @@ func discover(o Options) (sources []source, faults []*Fault) {
 	}
 	for _, list := range []struct {
 		paths []string
-		level level
+		level manifest.Level
 		must  bool
-	}{{o.Dirs, project, true}, {o.Project, project, false}, {o.User, user, false}} {
+	}{{o.Dirs, manifest.Project, true}, {o.Project, manifest.Project, false}, {o.User, manifest.User, false}} {
 		for _, p := range list.paths {
 			info, err := os.Stat(p)
 			switch {
 			case errors.Is(err, fs.ErrNotExist) && !list.must:
 			case err != nil:
-				faults = append(faults, &Fault{File: p, Message: reason(err)})
+				faults = append(faults, &manifest.Fault{File: p, Message: reason(err)})
 			case !info.IsDir():
 				add(source{path: p, level: list.level, foreign: !list.must || isJSON(p)})
 			default:
 				names, err := scan(os.DirFS(p), list.must)
 				if err != nil {
-					faults = append(faults, &Fault{File: p, Message: reason(err)})
+					faults = append(faults, &manifest.Fault{File: p, Message: reason(err)})
 				}
 				for _, name := range names {
 					add(source{path: filepath.Join(p, name), level: list.level, foreign: isJSON(name)})
@@ -256,7 +242,7 @@ func discover(o Options) (sources []source, faults []*Fault) {
 	if o.Embedded != nil {
 		names, err := scan(o.Embedded, true)
 		if err != nil {
-			faults = append(faults, &Fault{File: "embedded manifests", Message: reason(err)})
+			faults = append(faults, &manifest.Fault{File: "embedded manifests", Message: reason(err)})
 		}
 		for _, name := range names {
 			add(source{path: name, fsys: o.Embedded, dir: o.EmbeddedDir, foreign: isJSON(name)})
@@ -306,17 +292,17 @@ func scan(fsys fs.FS, yaml bool) ([]string, error) {
 	return names, nil
 }
 
-func (s source) load(o Options) ([]*Manifest, []*Fault) {
+func (s source) load(o Options) ([]*manifest.Manifest, []*manifest.Fault) {
 	data, dir, err := s.read()
 	if err != nil {
-		return nil, []*Fault{{File: s.path, Message: reason(err)}}
+		return nil, []*manifest.Fault{{File: s.path, Message: reason(err)}}
 	}
 	if s.foreign {
-		return parseServers(s.path, dir, data, foreignOptions{lookup: o.Lookup, strict: o.Strict})
+		return hostfile.Parse(s.path, dir, data, o.Lookup, o.Strict)
 	}
-	m, faults := parse(s.path, dir, data, o.Lookup)
-	m.faulty = len(faults) > 0
-	return []*Manifest{m}, faults
+	m, faults := manifest.Read(s.path, dir, data, o.Lookup)
+	m.Faulty = len(faults) > 0
+	return []*manifest.Manifest{m}, faults
 }
 
 // read returns the file's content, one byte more than is allowed at most, and
@@ -355,27 +341,4 @@ func reason(err error) string {
 		err = pe.Err
 	}
 	return err.Error()
-}
-
-// join makes one error of faults, or nil of none.
-func join(faults []*Fault) error {
-	if len(faults) == 0 {
-		return nil
-	}
-	e := &multierror.Error{ErrorFormat: func(errs []error) string {
-		lines := make([]string, len(errs))
-		for i, err := range errs {
-			lines[i] = err.Error()
-		}
-		return strings.Join(lines, "\n")
-	}}
-	for _, f := range faults {
-		e.Errors = append(e.Errors, f)
-	}
-	return e
-}
-
-func shortHash(s string) string {
-	sum := sha256.Sum256([]byte(s))
-	return hex.EncodeToString(sum[:4])
 }

@@ -1,4 +1,4 @@
-package manifest
+package hostfile
 
 import (
 	"bytes"
@@ -7,18 +7,20 @@ import (
 	"strings"
 
 	"gopkg.in/yaml.v3"
+
+	"github.com/aurorabot-dev/platform/mcpkit/manifest"
 )
 
 // foreignKey is the key under which a manifest keeps what is Foreign.
 const foreignKey = "x-imported"
 
 // Marshal writes m as a manifest.yaml for people to keep: in the order of the
-// documentation, without what is as in [Default], with what is Foreign under the
-// key x-imported, and with its warnings as comments. Strings are written as they are, variables included, so it is meant
-// for manifests of [Convert] and of one's own making; what Parse returns has its
-// variables already replaced.
-func Marshal(m *Manifest) []byte {
-	root := encode(reflect.ValueOf(*m), reflect.ValueOf(*Default()))
+// documentation, without what is as in [manifest.Default], with what is Foreign under the
+// key x-imported, and with its warnings as comments. Strings are written as they
+// are, variables included, so it is meant for manifests of [Convert] and of one's
+// own making; what manifest.Parse returns has its variables already replaced.
+func Marshal(m *manifest.Manifest) []byte {
+	root := encode(reflect.ValueOf(*m), reflect.ValueOf(*manifest.Default()))
 	var comment []string
 	for _, w := range m.Warnings {
 		comment = append(comment, "# "+oneLine(strings.TrimPrefix(w.Key+": "+w.Message, ": ")))
@@ -28,7 +30,7 @@ func Marshal(m *Manifest) []byte {
 		key, value := &yaml.Node{}, &yaml.Node{}
 		key.SetString(foreignKey)
 		if err := value.Encode(m.Foreign); err != nil {
-			panic("manifest: encoding: " + err.Error()) // what was decoded encodes
+			panic("hostfile: encoding: " + err.Error()) // what was decoded encodes
 		}
 		root.Content = append(root.Content, key, value)
 	}
@@ -36,7 +38,7 @@ func Marshal(m *Manifest) []byte {
 	enc := yaml.NewEncoder(&b)
 	enc.SetIndent(2)
 	if err := enc.Encode(root); err != nil {
-		panic("manifest: encoding: " + err.Error()) // nodes of our own making
+		panic("hostfile: encoding: " + err.Error()) // nodes of our own making
 	}
 	return b.Bytes()
 }
@@ -78,7 +80,7 @@ func encode(v, def reflect.Value) *yaml.Node {
 		}
 	default:
 		if err := n.Encode(v.Interface()); err != nil {
-			panic("manifest: encoding: " + err.Error()) // strings, numbers and maps of strings encode
+			panic("hostfile: encoding: " + err.Error()) // strings, numbers and maps of strings encode
 		}
 	}
 	return n

@@ -1,6 +1,7 @@
-package manifest
+package load
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -10,13 +11,16 @@ import (
 	"testing/fstest"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/aurorabot-dev/platform/mcpkit/manifest"
+	"github.com/aurorabot-dev/platform/mcpkit/manifest/internal/manifesttest"
 )
 
 func simple(pkg, more string) string {
 	return "package: " + pkg + "\ntype: mcp-server\nmcp: {command: server-of-" + pkg + "}\n" + more
 }
 
-func packages(list []*Manifest) []string {
+func packages(list []*manifest.Manifest) []string {
 	var out []string
 	for _, m := range list {
 		out = append(out, m.Package)
@@ -32,14 +36,14 @@ func TestAFolderThatCannotBeReadKeepsWhatCameFromIt(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "a.yaml"), []byte("package: a\ntype: mcp-server\nmcp: {command: x}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	before, err := Load(Options{Dirs: []string{dir}})
+	before, err := Manifests(Options{Dirs: []string{dir}})
 	if err != nil || len(before) != 1 {
 		t.Fatal(before, err)
 	}
 	if err := os.Rename(dir, dir+".away"); err != nil {
 		t.Fatal(err)
 	}
-	now, err := Load(Options{Dirs: []string{dir}})
+	now, err := Manifests(Options{Dirs: []string{dir}})
 	if kept := Keep(before, now, err); err == nil || len(kept) != 1 {
 		t.Errorf("kept %v, %v", kept, err)
 	}
@@ -47,17 +51,17 @@ func TestAFolderThatCannotBeReadKeepsWhatCameFromIt(t *testing.T) {
 
 func TestOneBadManifestStopsNoOtherAndAllFaultsAreReported(t *testing.T) {
 	dir := t.TempDir()
-	write(t, dir+"/a.yaml", simple("a", ""))
-	write(t, dir+"/b.yaml", simple("b", "colour: red\n"))
-	write(t, dir+"/c.yml", "{")
-	write(t, dir+"/app/manifest.yaml", simple("app", ""))
-	write(t, dir+"/app/config.yaml", "not: a manifest")
-	write(t, dir+"/old/manifest.yml", simple("old", "alias: [1]\n"))
+	manifesttest.Write(t, dir+"/a.yaml", simple("a", ""))
+	manifesttest.Write(t, dir+"/b.yaml", simple("b", "colour: red\n"))
+	manifesttest.Write(t, dir+"/c.yml", "{")
+	manifesttest.Write(t, dir+"/app/manifest.yaml", simple("app", ""))
+	manifesttest.Write(t, dir+"/app/config.yaml", "not: a manifest")
+	manifesttest.Write(t, dir+"/old/manifest.yml", simple("old", "alias: [1]\n"))
 	for _, ignored := range []string{".hidden.yaml", "x.yaml~", ".x.yaml.swp", "x.yaml.example", "README.md", "y.example/manifest.yaml", ".git/manifest.yaml", "deep/er/manifest.yaml"} {
-		write(t, filepath.Join(dir, ignored), "{")
+		manifesttest.Write(t, filepath.Join(dir, ignored), "{")
 	}
 	missing := filepath.Join(dir, "missing")
-	got, err := Load(Options{Dirs: []string{dir, missing}})
+	got, err := Manifests(Options{Dirs: []string{dir, missing}})
 	if want := []string{"a", "app"}; !slices.Equal(packages(got), want) {
 		t.Errorf("loaded %q, want %q", packages(got), want)
 	}
@@ -74,11 +78,11 @@ func TestOneBadManifestStopsNoOtherAndAllFaultsAreReported(t *testing.T) {
 
 func TestOfTwoWithOnePackageOrAliasTheFirstIsKept(t *testing.T) {
 	dir := t.TempDir()
-	write(t, dir+"/1.yaml", simple("one", "alias: w\n"))
-	write(t, dir+"/2.yaml", simple("One", ""))
-	write(t, dir+"/3.yaml", "\n"+simple("three", "alias: W\n"))
-	write(t, dir+"/4.yaml", simple("four", "alias: one\n"))
-	got, err := Load(Options{Dirs: []string{dir, dir + "/1.yaml", dir}}) // reached twice, read once
+	manifesttest.Write(t, dir+"/1.yaml", simple("one", "alias: w\n"))
+	manifesttest.Write(t, dir+"/2.yaml", simple("One", ""))
+	manifesttest.Write(t, dir+"/3.yaml", "\n"+simple("three", "alias: W\n"))
+	manifesttest.Write(t, dir+"/4.yaml", simple("four", "alias: one\n"))
+	got, err := Manifests(Options{Dirs: []string{dir, dir + "/1.yaml", dir}}) // reached twice, read once
 	if want := []string{"one"}; !slices.Equal(packages(got), want) {
 		t.Errorf("loaded %q, want %q", packages(got), want)
 	}
@@ -94,14 +98,14 @@ func TestOfTwoWithOnePackageOrAliasTheFirstIsKept(t *testing.T) {
 
 func TestProjectReplacesUserReplacesEmbedded(t *testing.T) {
 	dir := t.TempDir()
-	user := write(t, dir+"/home/.mcp.json", `{"mcpServers": {"github": {"command": "user"}, "only-user": {"command": "user"}, "clock": {"command": "user"}}}`)
-	write(t, dir+"/project/.mcp.json", `{"mcpServers": {"github": {"command": "project"}, "diary": {"command": "x", "args": 5}}}`)
+	user := manifesttest.Write(t, dir+"/home/.mcp.json", `{"mcpServers": {"github": {"command": "user"}, "only-user": {"command": "user"}, "clock": {"command": "user"}}}`)
+	manifesttest.Write(t, dir+"/project/.mcp.json", `{"mcpServers": {"github": {"command": "project"}, "diary": {"command": "x", "args": 5}}}`)
 	fsys := fstest.MapFS{
 		"clock/manifest.yaml": {Data: []byte(simple("clock", ""))},
 		"diary/manifest.yaml": {Data: []byte(simple("diary", ""))},
 		"w.yaml":              {Data: []byte("package: w\ntype: mcp-server\nmcp: {entry: bin/w}\n")},
 	}
-	got, err := Load(Options{
+	got, err := Manifests(Options{
 		User: []string{user, dir + "/none"}, Project: []string{dir + "/project", dir + "/neither"},
 		Embedded: fsys, EmbeddedDir: "/data",
 	})
@@ -117,15 +121,15 @@ func TestProjectReplacesUserReplacesEmbedded(t *testing.T) {
 	if w := got[0].Warnings; len(w) != 1 || w[0].Message != "replaces the built-in manifest of clock" {
 		t.Errorf("of clock it is said %v", w)
 	}
-	if f := Faults(err); len(f) != 1 || f[0].Key != "mcpServers.diary.args" {
+	if f := manifest.Faults(err); len(f) != 1 || f[0].Key != "mcpServers.diary.args" {
 		t.Errorf("faults are %v", err)
 	}
 }
 
 func TestLinksAreFollowedAndPathsStartFromTheRealFolder(t *testing.T) {
 	dir := t.TempDir()
-	write(t, dir+"/apps/w/manifest.yaml", "package: w\ntype: mcp-server\nmcp: {entry: server}\n")
-	write(t, dir+"/apps/v/manifest.yaml", "package: v\ntype: mcp-server\nmcp: {entry: server}\n")
+	manifesttest.Write(t, dir+"/apps/w/manifest.yaml", "package: w\ntype: mcp-server\nmcp: {entry: server}\n")
+	manifesttest.Write(t, dir+"/apps/v/manifest.yaml", "package: v\ntype: mcp-server\nmcp: {entry: server}\n")
 	if err := os.Mkdir(dir+"/enabled", 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -137,7 +141,7 @@ func TestLinksAreFollowedAndPathsStartFromTheRealFolder(t *testing.T) {
 	if err := syscall.Mkfifo(dir+"/enabled/pipe.yaml", 0o600); err != nil {
 		t.Fatal(err)
 	}
-	got, err := Load(Options{Dirs: []string{dir + "/enabled"}})
+	got, err := Manifests(Options{Dirs: []string{dir + "/enabled"}})
 	real, errReal := filepath.EvalSymlinks(dir)
 	if errReal != nil || len(got) != 2 || got[0].Argv()[0] != real+"/apps/v/server" || got[1].Argv()[0] != real+"/apps/w/server" {
 		t.Errorf("got %v, %v", packages(got), err)
@@ -151,17 +155,17 @@ func TestLinksAreFollowedAndPathsStartFromTheRealFolder(t *testing.T) {
 func TestABadEditKeepsWhatRan(t *testing.T) {
 	dir := t.TempDir()
 	o := Options{Dirs: []string{dir}}
-	load := func() ([]*Manifest, error) { return Load(o) }
-	write(t, dir+"/a.yaml", simple("a", ""))
-	write(t, dir+"/b.yaml", simple("b", ""))
-	write(t, dir+"/.mcp.json", `{"mcpServers": {"x": {"command": "x"}, "y": {"command": "y"}, "z": {"command": "z"}}}`)
+	load := func() ([]*manifest.Manifest, error) { return Manifests(o) }
+	manifesttest.Write(t, dir+"/a.yaml", simple("a", ""))
+	manifesttest.Write(t, dir+"/b.yaml", simple("b", ""))
+	manifesttest.Write(t, dir+"/.mcp.json", `{"mcpServers": {"x": {"command": "x"}, "y": {"command": "y"}, "z": {"command": "z"}}}`)
 	before, err := load()
 	if err != nil {
 		t.Fatal(err)
 	}
 
-	write(t, dir+"/a.yaml", "{")
-	write(t, dir+"/.mcp.json", `{"mcpServers": {"x": {"args": 1}, "z": {"command": "new-z"}}}`)
+	manifesttest.Write(t, dir+"/a.yaml", "{")
+	manifesttest.Write(t, dir+"/.mcp.json", `{"mcpServers": {"x": {"args": 1}, "z": {"command": "new-z"}}}`)
 	if err := os.Remove(dir + "/b.yaml"); err != nil {
 		t.Fatal(err)
 	}
@@ -171,17 +175,17 @@ func TestABadEditKeepsWhatRan(t *testing.T) {
 		t.Errorf("kept %q (%v), want %q", packages(kept), err, want)
 	}
 
-	write(t, dir+"/.mcp.json", `{"mcpServers": `)
+	manifesttest.Write(t, dir+"/.mcp.json", `{"mcpServers": `)
 	now, err = load()
 	if got, want := packages(Keep(kept, now, err)), []string{"a", "x", "z"}; !slices.Equal(got, want) {
 		t.Errorf("kept %q of an unreadable file, want %q", got, want)
 	}
 
-	write(t, dir+"/c.yaml", simple("c", "alias: x\n"))
+	manifesttest.Write(t, dir+"/c.yaml", simple("c", "alias: x\n"))
 	aliased := *kept[0]
 	aliased.Alias = "X"
 	now, err = load()
-	if got, want := packages(Keep([]*Manifest{&aliased}, now, err)), []string{"c"}; !slices.Equal(got, want) {
+	if got, want := packages(Keep([]*manifest.Manifest{&aliased}, now, err)), []string{"c"}; !slices.Equal(got, want) {
 		t.Errorf("kept %q where an alias was taken, want %q", got, want)
 	}
 	if err := os.Remove(dir + "/c.yaml"); err != nil {
@@ -191,9 +195,36 @@ func TestABadEditKeepsWhatRan(t *testing.T) {
 	if err := os.RemoveAll(dir + "/a.yaml"); err != nil {
 		t.Fatal(err)
 	}
-	write(t, dir+"/.mcp.json", `{}`)
+	manifesttest.Write(t, dir+"/.mcp.json", `{}`)
 	now, err = load()
 	if got := Keep(kept, now, err); len(got) != 0 || err != nil {
 		t.Errorf("kept %q of files that are gone (%v)", packages(got), err)
+	}
+}
+
+func TestStrictMakesUnsetVariablesFaults(t *testing.T) {
+	dir := t.TempDir()
+	file := manifesttest.Write(t, dir+"/.mcp.json", `{"mcpServers": {"a": {"command": "x", "args": ["${NO}"]}, "b": {"command": "x"}}}`)
+	got, err := Manifests(Options{Dirs: []string{file}, Strict: true})
+	want := file + ":1:48: mcpServers.a.args[0]: the variable NO is not set and has no default"
+	if err == nil || err.Error() != want || !slices.Equal(packages(got), []string{"b"}) {
+		t.Errorf("got %v and %v", packages(got), err)
+	}
+	got, err = Manifests(Options{Dirs: []string{file}})
+	if err != nil || len(got) != 2 || len(got[0].Warnings) != 1 {
+		t.Errorf("otherwise got %v and %v", packages(got), err)
+	}
+}
+
+func TestFaultsBeyondTheReportSpoilTheirServersToo(t *testing.T) {
+	var b strings.Builder
+	b.WriteString(`{"mcpServers": {`)
+	for i := range 500 {
+		fmt.Fprintf(&b, `"s%d": {"args": 1},`, i)
+	}
+	b.WriteString(`"good": {"command": "x"}}}`)
+	got, err := Manifests(Options{Dirs: []string{manifesttest.Write(t, t.TempDir()+"/mcp.json", b.String())}})
+	if !slices.Equal(packages(got), []string{"good"}) || len(manifest.Faults(err)) != 101 {
+		t.Errorf("loaded %q with %d faults", packages(got), len(manifest.Faults(err)))
 	}
 }
