@@ -1,7 +1,7 @@
-// Package control is the platform's local API: HTTP with JSON over a unix
-// socket that only its owner may use, if wanted also over loopback TCP with a
-// token, and the client of that API for the other verbs. It carries requests and
-// answers; what they do is the [Backend]'s.
+// Package control has the requests and answers of the platform's local API, and
+// the client of that API for the verbs. The API is HTTP with JSON over a unix
+// socket that only its owner may use and, if wanted, also over loopback TCP with a
+// token. Package endpoint knows where it is, package server answers it.
 //
 //	GET  /v1/version                                   Version
 //	GET  /v1/status                                    Status
@@ -24,7 +24,7 @@
 //	POST /v1/completions                               CompletionRequest, answers an MCP CompleteResult
 //	POST /v1/servers/{name}/log-level                  LogLevelRequest
 //	GET  /v1/events?since=POS&type=T&all=true          Server-Sent Events
-//	GET  /v1/gateway?server=S                          becomes a pipe of MCP, see [Backend]
+//	GET  /v1/gateway?server=S                          becomes a pipe of MCP, see [PipeProtocol]
 //	GET  /v1/approvals?state=pending                   each an approval.Approval
 //	GET  /v1/approvals/{id}                            approval.Approval
 //	POST /v1/approvals/{id}/{approve|deny|revoke}      Answer, answers approval.Approval
@@ -41,19 +41,10 @@
 //
 //	curl --unix-socket data/platform.sock http://platform/v1/calls \
 //	  -d '{"name":"mcp__clock__get_time","arguments":{"timezone":"UTC"}}'
-//
-// What a request may cost is in [limits]. DATA below is the data folder:
-//
-//	DATA/platform.sock      the socket, mode 0600
-//	DATA/state/socket       where the socket is, if that path is too long
-//	DATA/state/token        what TCP requests must carry, mode 0600
-//	DATA/state/api-address  host:port of the TCP listener while it is there
 package control
 
 import (
-	"context"
 	"encoding/json"
-	"io"
 	"time"
 
 	"github.com/aurorabot-dev/platform/mcpkit/catalog"
@@ -166,48 +157,4 @@ type Events struct {
 	Rejected  int64 `json:"rejected"`
 	Expired   int64 `json:"expired"`
 	Waiting   int64 `json:"waiting"`
-}
-
-// Problem is a failed request, RFC 9457 with the members of the one failure shape.
-type Problem struct {
-	Title      string          `json:"title"`
-	Status     int             `json:"status"`
-	Detail     string          `json:"detail"`
-	OK         bool            `json:"ok"` // always false
-	Code       string          `json:"error_code"`
-	Message    string          `json:"message"`
-	Retryable  bool            `json:"retryable"`
-	Outcome    string          `json:"outcome,omitempty"`
-	Candidates []string        `json:"candidates,omitempty"`
-	Data       json.RawMessage `json:"data,omitempty"`
-	Replayed   bool            `json:"replayed,omitempty"` // of an earlier call with the same idempotency key
-}
-
-// Backend is what the API offers. Its errors are best *fault.Errors, and what is
-// given a context returns soon after that ended.
-type Backend interface {
-	Version() Version
-	Status() Status
-	Servers() []Server
-	// Act does start, stop or restart.
-	Act(ctx context.Context, name, action string) error
-	Tools(server string) []Tool
-	// Export is the catalogue as one JSON array of function tools.
-	Export(profile, server string) ([]byte, error)
-	Call(ctx context.Context, r CallRequest) (*CallResponse, error)
-	// Position is that of the last event of the journal.
-	Position() uint64
-	// Events gives emit the events of the journal after a position, as they come,
-	// and nil when there was none for as long as alive, until ctx ends or emit
-	// returns an error.
-	Events(ctx context.Context, after uint64, alive time.Duration, emit func(*Event) error) error
-	// Logs gives emit the last n lines of a server's stderr, also when there are
-	// none, and if follow those that come, until ctx ends or emit returns an error.
-	Logs(ctx context.Context, server string, n int, follow bool, emit func(lines []string) error) error
-	// Gateway is how to serve one MCP client over a pair of pipes, with all
-	// servers or with the one that is named under its own names.
-	Gateway(ctx context.Context, server string) (serve func(ctx context.Context, in io.Reader, out io.Writer) error, err error)
-	Policy
-	Offers
-	Inputs
 }

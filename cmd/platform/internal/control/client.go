@@ -11,9 +11,12 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"os"
 	"strconv"
 	"strings"
+	"syscall"
 
+	"github.com/aurorabot-dev/platform/cmd/platform/internal/control/endpoint"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
 )
 
@@ -28,7 +31,7 @@ type Client struct {
 
 // Dial returns a client; whether a platform runs shows with the first request.
 func Dial(data string) (*Client, error) {
-	path, err := find(data)
+	path, err := endpoint.Find(data)
 	if err != nil {
 		return nil, err
 	}
@@ -187,4 +190,9 @@ func failure(res *http.Response) error {
 		Code: p.Code, Message: p.Message, Retryable: p.Retryable,
 		Outcome: fault.Outcome(p.Outcome), Candidates: p.Candidates, Data: p.Data, Replayed: p.Replayed,
 	}
+}
+
+// notRunning reports whether a dial failed because nobody listens.
+func notRunning(err error) bool {
+	return errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED)
 }

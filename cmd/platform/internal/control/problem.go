@@ -1,20 +1,28 @@
 package control
 
 import (
-	"bytes"
 	"encoding/json"
-	"errors"
-	"io"
-	"net/http"
-	"net/url"
-	"os"
-	"strconv"
-	"time"
+	"strings"
 
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
-	"github.com/aurorabot-dev/platform/mcpkit/policy/review"
+	"github.com/aurorabot-dev/platform/mcpkit/host"
 	"github.com/aurorabot-dev/platform/mcpkit/strict"
 )
+
+// Problem is a failed request, RFC 9457 with the members of the one failure shape.
+type Problem struct {
+	Title      string          `json:"title"`
+	Status     int             `json:"status"`
+	Detail     string          `json:"detail"`
+	OK         bool            `json:"ok"` // always false
+	Code       string          `json:"error_code"`
+	Message    string          `json:"message"`
+	Retryable  bool            `json:"retryable"`
+	Outcome    string          `json:"outcome,omitempty"`
+	Candidates []string        `json:"candidates,omitempty"`
+	Data       json.RawMessage `json:"data,omitempty"`
+	Replayed   bool            `json:"replayed,omitempty"` // of an earlier call with the same idempotency key
+}
 
 // Codes of the API beyond those of package fault.
 const (
@@ -34,128 +42,30 @@ const (
 	ShuttingDown     = "shutting_down"      // the platform is about to end
 )
 
-// statusError is a failure that is HTTP's own matter.
-type statusError struct {
-	status int
-	fault  *fault.Error
-}
+// Codes of the policy's part of the API.
+const (
+	ApprovalNotFound = "approval_not_found"
+	ApprovalDecided  = "approval_decided" // it was answered, or has expired
+)
 
-func (e *statusError) Error() string { return e.fault.Error() }
+// Codes of this part of the API.
+const (
+	PromptNotFound       = host.PromptNotFound
+	InputNotFound        = host.InputNotFound
+	SubscriptionNotFound = "subscription_not_found"
+)
 
-func refuse(status int, code, format string, args ...any) error {
-	return &statusError{status, fault.New(code, format, args...)}
-}
-
-// bad is a request that cannot be read.
-func bad(format string, args ...any) error {
-	return refuse(http.StatusBadRequest, InvalidRequest, format, args...)
-}
-
-// status maps failures to HTTP. What a server did is a bad gateway's.
-func status(f *fault.Error) int {
-	switch f.Code {
-	case fault.ToolNotFound, ServerNotFound, ApprovalNotFound, PromptNotFound, InputNotFound:
-		return http.StatusNotFound
-	case fault.AmbiguousCall, fault.InvalidArguments, UnknownProfile:
-		return http.StatusBadRequest
-	case fault.Denied, fault.ApprovalRequired:
-		return http.StatusForbidden
-	case fault.Cancelled, fault.DuplicateCall, ApprovalDecided, review.CatalogChanged:
-		return http.StatusConflict
-	case fault.Timeout:
-		return http.StatusGatewayTimeout
-	case fault.Busy, fault.RateLimited:
-		return http.StatusTooManyRequests
-	case fault.ServerNotReady, fault.NotRecorded, fault.Interrupted, ShuttingDown:
-		return http.StatusServiceUnavailable
-	case fault.Internal:
-		return http.StatusInternalServerError
+// NoServer is the failure of a name that no server has. Its candidates are those,
+// at most three, that it was probably meant to be.
+func NoServer(name string, servers []Server) *fault.Error {
+	f := fault.New(ServerNotFound, "there is no server %.100q", name)
+	fold := strings.ToLower(name)
+	for _, s := range servers {
+		full := strings.ToLower(s.Name)
+		words := []string{full, full[strings.LastIndexByte(full, '.')+1:], strings.ToLower(s.Alias)}
+		if len(f.Candidates) < 3 && (len(name) > 1 && strings.Contains(full, fold) || strict.Nearest(fold, words) != "") {
+			f.Candidates = append(f.Candidates, s.Name)
+		}
 	}
-	return http.StatusBadGateway
-}
-
-// problem is an error as it goes over the wire.
-func problem(err error) Problem {
-	f := fault.From(err)
-	var code int
-	if se, ok := errors.AsType[*statusError](err); ok {
-		f, code = se.fault, se.status
-	} else {
-		code = status(f)
-	}
-	return Problem{
-		Title: http.StatusText(code), Status: code, Detail: f.Message,
-		Code: f.Code, Message: f.Message, Retryable: f.Retryable, Outcome: string(f.Outcome),
-		Candidates: f.Candidates, Data: f.Data, Replayed: f.Replayed,
-	}
-}
-
-func fail(w http.ResponseWriter, err error) {
-	p := problem(err)
-	body, err := json.Marshal(p)
-	if err != nil { // data that is no JSON
-		p.Data = nil
-		body, _ = json.Marshal(p)
-	}
-	w.Header().Set("Content-Type", "application/problem+json")
-	w.WriteHeader(p.Status)
-	w.Write(append(body, '\n'))
-}
-
-func reply(w http.ResponseWriter, v any) { replyStatus(w, http.StatusOK, v) }
-
-func replyStatus(w http.ResponseWriter, status int, v any) {
-	var body bytes.Buffer
-	enc := json.NewEncoder(&body)
-	enc.SetEscapeHTML(false) // results stay as their servers wrote them
-	if err := enc.Encode(v); err != nil {
-		fail(w, err)
-		return
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	w.Write(body.Bytes())
-}
-
-// decode reads a request's body, one JSON object without unknown or repeated members.
-func (a *api) decode(w http.ResponseWriter, r *http.Request, into any) error {
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, a.limits.body))
-	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		return refuse(http.StatusRequestEntityTooLarge, RequestTooLarge, "a request may have %d bytes", a.limits.body)
-	}
-	if errors.Is(err, os.ErrDeadlineExceeded) {
-		return refuse(http.StatusRequestTimeout, RequestTimeout, "the request's body did not come within %s", a.limits.stall)
-	}
-	if err != nil {
-		return bad("the request's body did not come whole: %v", err)
-	}
-	http.NewResponseController(w).SetReadDeadline(time.Time{}) // from here on a read only tells that the client left
-	if err := strict.Object(body, into); err != nil {
-		return bad("the request's body cannot be read: %v", err)
-	}
-	return nil
-}
-
-// flag is a parameter that is true or false; without it, it is false.
-func flag(q url.Values, name string) (bool, error) {
-	switch v := q.Get(name); v {
-	case "true":
-		return true, nil
-	case "false", "":
-		return false, nil
-	default:
-		return false, bad("%s is true or false, not %q", name, v)
-	}
-}
-
-// number is a parameter from 0 to highest; without it, it is otherwise.
-func number(q url.Values, name string, otherwise, highest int) (int, error) {
-	if !q.Has(name) {
-		return otherwise, nil
-	}
-	n, err := strconv.Atoi(q.Get(name))
-	if err != nil || n < 0 || n > highest {
-		return 0, bad("%s is a number from 0 to %d, not %q", name, highest, q.Get(name))
-	}
-	return n, nil
+	return f
 }

@@ -15,7 +15,8 @@ import (
 
 	"github.com/aurorabot-dev/platform/bridge"
 	"github.com/aurorabot-dev/platform/bridge/outbox"
-	"github.com/aurorabot-dev/platform/cmd/platform/internal/control"
+	"github.com/aurorabot-dev/platform/cmd/platform/internal/control/endpoint"
+	"github.com/aurorabot-dev/platform/cmd/platform/internal/control/server"
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/metrics"
 	"github.com/aurorabot-dev/platform/mcpkit/artifact"
 	"github.com/aurorabot-dev/platform/mcpkit/client"
@@ -224,7 +225,7 @@ func (p *Platform) awaitTool(ctx context.Context, name string) {
 
 // openAPI answers the local API from here on.
 func (p *Platform) openAPI(ctx context.Context, down *teardown) error {
-	socket, moved, err := control.Listen(p.o.Data)
+	socket, moved, err := endpoint.Listen(p.o.Data)
 	if err != nil {
 		return err
 	}
@@ -232,7 +233,7 @@ func (p *Platform) openAPI(ctx context.Context, down *teardown) error {
 	if moved {
 		p.log.Warn("the data folder's path is too long for a socket; it is elsewhere", "socket", p.socket)
 	}
-	tcp, token, err := control.ListenTCP(p.o.Data, p.o.API.Listen)
+	tcp, token, err := endpoint.ListenTCP(p.o.Data, p.o.API.Listen)
 	if err != nil {
 		socket.Close()
 		return err
@@ -243,7 +244,7 @@ func (p *Platform) openAPI(ctx context.Context, down *teardown) error {
 	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	done := make(chan error, 1)
 	go func() {
-		done <- control.Serve(ctx, control.Options{
+		done <- server.Serve(ctx, server.Options{
 			Backend: p, Logger: p.log, Socket: socket, TCP: tcp, Token: token, Grace: 2 * time.Second,
 			Metrics: p.metrics,
 		})

@@ -7,7 +7,7 @@ import (
 	"io"
 	"net"
 
-	"github.com/aurorabot-dev/platform/cmd/platform/internal/control"
+	"github.com/aurorabot-dev/platform/cmd/platform/internal/control/endpoint"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
 	"github.com/aurorabot-dev/platform/mcpkit/gateway"
 	"github.com/aurorabot-dev/platform/mcpkit/gateway/streamable"
@@ -36,7 +36,7 @@ func (g Gateway) check() error {
 	if _, _, err := net.SplitHostPort(g.Listen); err != nil {
 		return fmt.Errorf("gateway.listen: %q is not host:port", g.Listen)
 	}
-	if err := control.CheckAddress(g.Listen); err != nil && g.Tokens == "" {
+	if err := endpoint.CheckAddress(g.Listen); err != nil && g.Tokens == "" {
 		return fmt.Errorf("gateway.listen: %w, or name a file of tokens in gateway.tokens", err)
 	}
 	return nil

@@ -27,6 +27,7 @@ import (
 
 	"github.com/aurorabot-dev/platform/bridge/bus"
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/control"
+	"github.com/aurorabot-dev/platform/cmd/platform/internal/control/endpoint"
 	"github.com/aurorabot-dev/platform/mcpkit/client"
 	"github.com/aurorabot-dev/platform/mcpkit/strict"
 )
@@ -194,7 +195,7 @@ func (o *Options) Validate() error {
 		add("calls: limits must not be negative")
 	}
 	if o.API.Listen != "" {
-		if err := control.CheckAddress(o.API.Listen); err != nil {
+		if err := endpoint.CheckAddress(o.API.Listen); err != nil {
 			add("api.listen: %v", err)
 		}
 	}

@@ -71,22 +71,21 @@ const longest = 900
 // longer are the packages that may have more lines than longest, and why each
 // of them is better long than split.
 var longer = map[string]string{
-	"amp":                           "being split",
-	"bridge":                        "being split",
-	"bridge/inbox":                  "being split",
-	"bridge/inbox/queue":            "being split",
-	"bridge/natsbus":                "being split",
-	"cmd/platform/internal/control": "being split",
-	"cmd/platform/internal/daemon":  "being split",
-	"mcpkit/appkit":                 "being split",
-	"mcpkit/auth":                   "being split",
-	"mcpkit/client":                 "being split",
-	"mcpkit/fakeserver":             "being split",
-	"mcpkit/gateway":                "being split",
-	"mcpkit/host":                   "being split",
-	"mcpkit/client/session":         "being split",
-	"internal/jsontext":             "being split",
-	"mcpkit/serverkit":              "being split",
+	"amp":                                  "being split",
+	"bridge/inbox":                         "being split",
+	"bridge/inbox/queue":                   "being split",
+	"bridge/natsbus":                       "being split",
+	"cmd/platform/internal/control/server": "being split",
+	"cmd/platform/internal/daemon":         "being split",
+	"mcpkit/appkit":                        "being split",
+	"mcpkit/auth":                          "being split",
+	"mcpkit/client":                        "being split",
+	"mcpkit/fakeserver":                    "being split",
+	"mcpkit/gateway":                       "being split",
+	"mcpkit/host":                          "being split",
+	"mcpkit/client/session":                "being split",
+	"internal/jsontext":                    "being split",
+	"mcpkit/serverkit":                     "being split",
 }
 
 // source is a package of the module as `go list` describes it.

@@ -1,4 +1,11 @@
-package control
+// Package server answers the platform's local API, whose requests and answers
+// package control describes. It admits requests, bounds what they may cost (see
+// [limits]), reads them and writes what came of them; what they do is the
+// [Backend]'s. For example:
+//
+//	socket, _, err := endpoint.Listen(data)
+//	err = server.Serve(ctx, server.Options{Backend: b, Socket: socket, Grace: grace})
+package server
 
 import (
 	"context"
@@ -11,6 +18,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/aurorabot-dev/platform/cmd/platform/internal/control"
 )
 
 // limits bound what clients can ask for at once. What exceeds one is answered
@@ -163,7 +172,7 @@ func (a *api) routes() []route {
 func (a *api) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	w := &answer{ResponseWriter: rw, control: http.NewResponseController(rw), stall: a.limits.stall}
 	if !a.work.begin() {
-		fail(w, refuse(http.StatusServiceUnavailable, ShuttingDown, "the platform is shutting down"))
+		fail(w, refuse(http.StatusServiceUnavailable, control.ShuttingDown, "the platform is shutting down"))
 		return
 	}
 	defer a.work.end()

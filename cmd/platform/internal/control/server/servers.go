@@ -1,8 +1,10 @@
-package control
+package server
 
 import (
 	"net/http"
 	"strings"
+
+	"github.com/aurorabot-dev/platform/cmd/platform/internal/control"
 )
 
 func (a *api) servers(w http.ResponseWriter, r *http.Request) {
@@ -15,7 +17,7 @@ func (a *api) act(w http.ResponseWriter, r *http.Request) {
 	switch action {
 	case "start", "stop", "restart":
 	default:
-		fail(w, refuse(http.StatusNotFound, NotFound, "a server can be started, stopped or restarted, not %q", action))
+		fail(w, refuse(http.StatusNotFound, control.NotFound, "a server can be started, stopped or restarted, not %q", action))
 		return
 	}
 	if err := a.b.Act(r.Context(), name, action); err != nil {

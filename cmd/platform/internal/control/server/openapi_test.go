@@ -1,4 +1,4 @@
-package control
+package server
 
 import (
 	"encoding/json"
@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/aurorabot-dev/platform/cmd/platform/internal/control"
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/control/apitest"
 	"github.com/aurorabot-dev/platform/mcpkit/artifact"
 	"github.com/aurorabot-dev/platform/mcpkit/host"
@@ -287,12 +288,12 @@ func TestSchemasHaveTheMembersOfTheirTypes(t *testing.T) {
 	schemas := components["schemas"].(map[string]any)
 	requests := []string{"CallRequest", "Answer", "PinRequest", "InputAnswer", "ReadRequest", "PromptRequest", "CompletionRequest", "LogLevelRequest"} // zero values may be left out
 	for name, v := range map[string]any{
-		"Problem": Problem{}, "Version": Version{}, "Status": Status{}, "EventCounts": Events{}, "Server": Server{}, "Exit": Exit{},
-		"Tool": Tool{}, "CallRequest": CallRequest{}, "CallResponse": CallResponse{}, "CallState": CallState{}, "Artifact": artifact.Ref{},
-		"Approval": approval.Approval{}, "Answer": Answer{}, "PinRequest": PinRequest{}, "Explanation": policy.Explanation{},
-		"Input": signal.Input{}, "Question": signal.Question{}, "InputAnswer": InputAnswer{}, "Reply": host.Reply{}, "Item": Item{}, "ReadRequest": ReadRequest{},
-		"ReadResponse": ReadResponse{}, "Subscription": Subscription{}, "PromptRequest": PromptRequest{}, "Prompt": host.Prompt{},
-		"PromptMessage": host.PromptMessage{}, "CompletionRequest": CompletionRequest{}, "LogLevelRequest": LogLevelRequest{},
+		"Problem": control.Problem{}, "Version": control.Version{}, "Status": control.Status{}, "EventCounts": control.Events{}, "Server": control.Server{}, "Exit": control.Exit{},
+		"Tool": control.Tool{}, "CallRequest": control.CallRequest{}, "CallResponse": control.CallResponse{}, "CallState": control.CallState{}, "Artifact": artifact.Ref{},
+		"Approval": approval.Approval{}, "Answer": control.Answer{}, "PinRequest": control.PinRequest{}, "Explanation": policy.Explanation{},
+		"Input": signal.Input{}, "Question": signal.Question{}, "InputAnswer": control.InputAnswer{}, "Reply": host.Reply{}, "Item": control.Item{}, "ReadRequest": control.ReadRequest{},
+		"ReadResponse": control.ReadResponse{}, "Subscription": control.Subscription{}, "PromptRequest": control.PromptRequest{}, "Prompt": host.Prompt{},
+		"PromptMessage": host.PromptMessage{}, "CompletionRequest": control.CompletionRequest{}, "LogLevelRequest": control.LogLevelRequest{},
 		"Rule": rules.Source{}, "Finding": review.Finding{}, "ServerReport": review.ServerReport{}, "ToolDiff": review.ToolDiff{},
 	} {
 		schema := schemas[name].(map[string]any)

@@ -1,4 +1,4 @@
-package control
+package server
 
 import (
 	"bufio"
@@ -7,12 +7,13 @@ import (
 	"net/http"
 	"testing"
 
+	"github.com/aurorabot-dev/platform/cmd/platform/internal/control"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
 )
 
 func TestAPipeCarriesLinesBothWaysUntilTheClientSendsNoMore(t *testing.T) {
 	s := start(t, nil)
-	c, err := Dial(s.data)
+	c, err := control.Dial(s.data)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,14 +34,14 @@ func TestAPipeCarriesLinesBothWaysUntilTheClientSendsNoMore(t *testing.T) {
 	if _, err := r.ReadByte(); err != io.EOF {
 		t.Errorf("after the end: %v", err)
 	}
-	if _, err := c.Gateway(t.Context(), "nobody"); fault.From(err).Code != ServerNotFound {
+	if _, err := c.Gateway(t.Context(), "nobody"); fault.From(err).Code != control.ServerNotFound {
 		t.Errorf("a server that is not there: %v", err)
 	}
 }
 
 func TestAPipeEndsWithTheAPI(t *testing.T) {
 	s := start(t, nil)
-	c, err := Dial(s.data)
+	c, err := control.Dial(s.data)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,15 +55,15 @@ func TestAPipeEndsWithTheAPI(t *testing.T) {
 	if _, err := io.ReadAll(pipe); err != nil {
 		t.Error(err)
 	}
-	if _, err := c.Gateway(t.Context(), ""); !errors.Is(err, ErrNotRunning) {
+	if _, err := c.Gateway(t.Context(), ""); !errors.Is(err, control.ErrNotRunning) {
 		t.Errorf("after the end: %v", err)
 	}
 }
 
 func TestAPipeWantsAnUpgrade(t *testing.T) {
 	s := start(t, nil)
-	res := s.refused(http.StatusUpgradeRequired, InvalidRequest, http.MethodGet, "/v1/gateway", "")
-	if res.Header.Get("Upgrade") != pipeProtocol {
+	res := s.refused(http.StatusUpgradeRequired, control.InvalidRequest, http.MethodGet, "/v1/gateway", "")
+	if res.Header.Get("Upgrade") != control.PipeProtocol {
 		t.Errorf("%s, upgrade %q", res.Status, res.Header.Get("Upgrade"))
 	}
 }

@@ -1,4 +1,4 @@
-package control
+package server
 
 import (
 	"bufio"
@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/aurorabot-dev/platform/cmd/platform/internal/control"
+	"github.com/aurorabot-dev/platform/cmd/platform/internal/control/endpoint"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
 )
 
@@ -29,27 +31,27 @@ func TestEveryOtherAnswerIsAsDescribed(t *testing.T) {
 			t.Errorf("%s: %s %s", path, res.Status, raw)
 		}
 	}
-	s.refused(404, ServerNotFound, "GET", "/v1/tools?server=nobody", "")
-	s.refused(404, ServerNotFound, "GET", "/v1/tools?server=nobody&format=openai", "")
-	s.refused(400, InvalidRequest, "GET", "/v1/tools?format=xml", "")
-	s.refused(400, UnknownProfile, "GET", "/v1/tools?format=openai&profile=none", "")
-	s.refused(404, ServerNotFound, "POST", "/v1/servers/nobody/stop", "")
-	s.refused(404, NotFound, "POST", "/v1/servers/s/dance", "")
+	s.refused(404, control.ServerNotFound, "GET", "/v1/tools?server=nobody", "")
+	s.refused(404, control.ServerNotFound, "GET", "/v1/tools?server=nobody&format=openai", "")
+	s.refused(400, control.InvalidRequest, "GET", "/v1/tools?format=xml", "")
+	s.refused(400, control.UnknownProfile, "GET", "/v1/tools?format=openai&profile=none", "")
+	s.refused(404, control.ServerNotFound, "POST", "/v1/servers/nobody/stop", "")
+	s.refused(404, control.NotFound, "POST", "/v1/servers/s/dance", "")
 	for _, body := range []string{
 		`{"name":"s.echo","name":"s.other"}`, `{"Name":"s.echo"}`, `[]`, `null`, ``, `{"name":7}`, `{"name":"s.echo"}{}`,
 		`{"name":"` + strings.Repeat("n", 2000) + `"}`, `{"name":"s.echo","timeout_ms":1e30}`, `{"name":"s.echo","arguments":` + strings.Repeat("[", 20_000),
 	} {
-		s.refused(400, InvalidRequest, "POST", "/v1/calls", body)
+		s.refused(400, control.InvalidRequest, "POST", "/v1/calls", body)
 	}
-	s.refused(400, InvalidRequest, "GET", "/v1/approvals?state=open", "")
-	s.refused(400, InvalidRequest, "GET", "/v1/policy/explain", "")
-	s.refused(404, ApprovalNotFound, "GET", "/v1/approvals/x", "")
-	s.refused(409, ApprovalDecided, "POST", "/v1/approvals/x/approve", "{}")
-	s.refused(409, ApprovalDecided, "POST", "/v1/approvals/x/deny", "{}")
-	s.refused(409, ApprovalDecided, "POST", "/v1/approvals/x/revoke", "{}")
-	s.refused(400, InvalidRequest, "POST", "/v1/approvals/x/revoke", `{"who":"Ada"}`)
+	s.refused(400, control.InvalidRequest, "GET", "/v1/approvals?state=open", "")
+	s.refused(400, control.InvalidRequest, "GET", "/v1/policy/explain", "")
+	s.refused(404, control.ApprovalNotFound, "GET", "/v1/approvals/x", "")
+	s.refused(409, control.ApprovalDecided, "POST", "/v1/approvals/x/approve", "{}")
+	s.refused(409, control.ApprovalDecided, "POST", "/v1/approvals/x/deny", "{}")
+	s.refused(409, control.ApprovalDecided, "POST", "/v1/approvals/x/revoke", "{}")
+	s.refused(400, control.InvalidRequest, "POST", "/v1/approvals/x/revoke", `{"who":"Ada"}`)
 	s.refused(404, fault.ToolNotFound, "GET", "/v1/policy/explain?tool=x", "")
-	s.refused(400, InvalidRequest, "POST", "/v1/catalog/approve", "{}")
+	s.refused(400, control.InvalidRequest, "POST", "/v1/catalog/approve", "{}")
 }
 
 func TestPathsAndMethodsThatDoNotExistAreProblems(t *testing.T) {
@@ -60,7 +62,7 @@ func TestPathsAndMethodsThatDoNotExistAreProblems(t *testing.T) {
 	} {
 		for _, method := range []string{"GET", "POST", "DELETE"} {
 			if path != "/v1/calls/a/b" || method != "POST" {
-				s.refused(404, NotFound, method, path, "")
+				s.refused(404, control.NotFound, method, path, "")
 			}
 		}
 	}
@@ -71,7 +73,7 @@ func TestPathsAndMethodsThatDoNotExistAreProblems(t *testing.T) {
 			if strings.Contains(allowed, method) {
 				continue
 			}
-			if res := s.refused(405, MethodNotAllowed, method, path, ""); res.Header.Get("Allow") != allowed {
+			if res := s.refused(405, control.MethodNotAllowed, method, path, ""); res.Header.Get("Allow") != allowed {
 				t.Errorf("%s %s: Allow is %q, want %q", method, path, res.Header.Get("Allow"), allowed)
 			}
 		}
@@ -90,9 +92,9 @@ func TestRequestsForACallThatCannotBeReadAreRefused(t *testing.T) {
 		`{"name":"echo","approved_by":"Ada","wait":true}`, `{"name":"echo","approved_by":"Ada","approval":"A"}`,
 		`{"name":"echo","approved_by":"` + strings.Repeat("x", 1025) + `"}`, "\x00\xff", strings.Repeat("[", 20_000),
 	} {
-		s.refused(400, InvalidRequest, "POST", "/v1/calls", body)
+		s.refused(400, control.InvalidRequest, "POST", "/v1/calls", body)
 	}
-	s.refused(400, InvalidRequest, "GET", "/v1/calls/x?wait=yes", "")
+	s.refused(400, control.InvalidRequest, "GET", "/v1/calls/x?wait=yes", "")
 	if len(s.seen) > 0 {
 		t.Errorf("the backend was asked for %+v", <-s.seen)
 	}
@@ -105,8 +107,8 @@ func TestABodyMayHaveSoManyBytesAndNoMore(t *testing.T) {
 	if res, raw := s.do("POST", "/v1/calls", fits); res.StatusCode != 200 {
 		t.Errorf("%d bytes: %s %s", len(fits), res.Status, raw)
 	}
-	s.refused(413, RequestTooLarge, "POST", "/v1/calls", fits+" ")
-	s.refused(413, RequestTooLarge, "POST", "/v1/approvals/x/deny", fits+" ")
+	s.refused(413, control.RequestTooLarge, "POST", "/v1/calls", fits+" ")
+	s.refused(413, control.RequestTooLarge, "POST", "/v1/approvals/x/deny", fits+" ")
 	if defaultLimits.body != 16<<20 {
 		t.Errorf("the description says 16 MiB, not %d", defaultLimits.body)
 	}
@@ -187,10 +189,10 @@ func TestWebPagesAreRefused(t *testing.T) {
 		{"Origin", "https://evil.example"}, {"Origin", "null"}, {"Origin", "http://localhost"}, {"Origin", "http://platform"},
 		{"Sec-Fetch-Site", "cross-site"}, {"Sec-Fetch-Site", "same-site"},
 	} {
-		s.refused(403, OriginRefused, "GET", "/v1/tools", "", header...)
-		s.refused(403, OriginRefused, "GET", "/v1/events", "", header...)
-		s.refused(403, OriginRefused, "POST", "/v1/calls", `{"name":"echo"}`, header...)
-		s.refused(403, OriginRefused, "OPTIONS", "/v1/calls", "", header...)
+		s.refused(403, control.OriginRefused, "GET", "/v1/tools", "", header...)
+		s.refused(403, control.OriginRefused, "GET", "/v1/events", "", header...)
+		s.refused(403, control.OriginRefused, "POST", "/v1/calls", `{"name":"echo"}`, header...)
+		s.refused(403, control.OriginRefused, "OPTIONS", "/v1/calls", "", header...)
 	}
 	if len(s.seen) > 0 {
 		t.Error("a page called a tool")
@@ -209,7 +211,7 @@ func TestOtherHostsAreRefused(t *testing.T) {
 				t.Errorf("%s: %s %s", host, res.Status, body)
 			}
 		} else {
-			s.refused(421, WrongHost, "GET", "/v1/version", "", "Host", host)
+			s.refused(421, control.WrongHost, "GET", "/v1/version", "", "Host", host)
 		}
 	}
 	if hostHere("platform", true) || hostHere("", true) || !hostHere("localhost:80", true) || !hostHere("[::1]:80", true) {
@@ -222,10 +224,10 @@ func TestTCPNeedsTheTokenAndTheSocketDoesNot(t *testing.T) {
 	var token string
 	s := start(t, func(_ *limits, o *Options) {
 		var err error
-		if l, token, err = ListenTCP(t.TempDir(), "127.0.0.1:0"); err == nil {
+		if l, token, err = endpoint.ListenTCP(t.TempDir(), "127.0.0.1:0"); err == nil {
 			t.Fatal("a data folder without state/ was taken")
 		}
-		if l, token, err = ListenTCP(dataDir(t), "127.0.0.1:0"); err != nil {
+		if l, token, err = endpoint.ListenTCP(dataDir(t), "127.0.0.1:0"); err != nil {
 			t.Fatal(err)
 		}
 		o.TCP, o.Token = l, token

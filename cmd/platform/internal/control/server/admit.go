@@ -1,4 +1,4 @@
-package control
+package server
 
 import (
 	"crypto/sha256"
@@ -9,6 +9,8 @@ import (
 	"path"
 	"strings"
 
+	"github.com/aurorabot-dev/platform/cmd/platform/internal/control"
+	"github.com/aurorabot-dev/platform/cmd/platform/internal/control/endpoint"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
 )
 
@@ -22,10 +24,10 @@ func (a *api) admit(w http.ResponseWriter, r *http.Request) error {
 	local, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
 	tcp := local == nil || local.Network() != "unix"
 	if !hostHere(r.Host, tcp) {
-		return refuse(http.StatusMisdirectedRequest, WrongHost, "this is not the host %q", r.Host)
+		return refuse(http.StatusMisdirectedRequest, control.WrongHost, "this is not the host %q", r.Host)
 	}
 	if site := r.Header.Get("Sec-Fetch-Site"); r.Header.Get("Origin") != "" || site == "cross-site" || site == "same-site" {
-		return refuse(http.StatusForbidden, OriginRefused, "requests of web pages are refused")
+		return refuse(http.StatusForbidden, control.OriginRefused, "requests of web pages are refused")
 	}
 	if !tcp {
 		return nil
@@ -39,7 +41,7 @@ func (a *api) admit(w http.ResponseWriter, r *http.Request) error {
 		challenge += `, error="invalid_token"`
 	}
 	w.Header().Set("WWW-Authenticate", challenge)
-	return refuse(http.StatusUnauthorized, Unauthorized, "requests over TCP need the token of DATA/%s", tokenFile)
+	return refuse(http.StatusUnauthorized, control.Unauthorized, "requests over TCP need the token of DATA/%s", endpoint.TokenFile)
 }
 
 // sameToken takes the same time wherever the two differ.
@@ -77,10 +79,10 @@ func (a *api) dispatch(w http.ResponseWriter, r *http.Request) {
 	if no.status == http.StatusMethodNotAllowed {
 		allow := no.header.Get("Allow")
 		w.Header().Set("Allow", allow)
-		fail(w, refuse(no.status, MethodNotAllowed, "%s takes %s, not %s", r.URL.Path, allow, r.Method))
+		fail(w, refuse(no.status, control.MethodNotAllowed, "%s takes %s, not %s", r.URL.Path, allow, r.Method))
 		return
 	}
-	fail(w, refuse(http.StatusNotFound, NotFound, "there is no %s", r.URL.Path))
+	fail(w, refuse(http.StatusNotFound, control.NotFound, "there is no %s", r.URL.Path))
 }
 
 // refusal keeps the status and header of an answer.

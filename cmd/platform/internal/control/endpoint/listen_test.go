@@ -1,4 +1,4 @@
-package control
+package endpoint_test
 
 import (
 	"context"
@@ -12,8 +12,29 @@ import (
 	"testing"
 	"time"
 
-	"github.com/aurorabot-dev/platform/mcpkit/durable"
+	"github.com/aurorabot-dev/platform/cmd/platform/internal/control"
+	"github.com/aurorabot-dev/platform/cmd/platform/internal/control/endpoint"
+	"github.com/aurorabot-dev/platform/cmd/platform/internal/control/server"
 )
+
+// dataDir is a data folder with a path short enough for a socket.
+func dataDir(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "api")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	if err := os.Mkdir(filepath.Join(dir, "state"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// versioned is a backend that knows only its version.
+type versioned struct{ server.Backend }
+
+func (versioned) Version() control.Version { return control.Version{Version: "1"} }
 
 func mode(t *testing.T, path string) os.FileMode {
 	t.Helper()
@@ -27,7 +48,7 @@ func mode(t *testing.T, path string) os.FileMode {
 func TestTheSocketIsItsOwnersAloneWhateverTheUmask(t *testing.T) {
 	defer syscall.Umask(syscall.Umask(0))
 	data := dataDir(t)
-	l, moved, err := Listen(data)
+	l, moved, err := endpoint.Listen(data)
 	if err != nil || moved {
 		t.Fatal(moved, err)
 	}
@@ -43,7 +64,7 @@ func TestTheSocketIsItsOwnersAloneWhateverTheUmask(t *testing.T) {
 
 func TestTheSocketOfADeadPlatformIsReplacedAndNothingElseIs(t *testing.T) {
 	data := dataDir(t)
-	dead, _, err := Listen(data)
+	dead, _, err := endpoint.Listen(data)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,19 +74,19 @@ func TestTheSocketOfADeadPlatformIsReplacedAndNothingElseIs(t *testing.T) {
 	if m := mode(t, path); m.Type() != os.ModeSocket {
 		t.Fatalf("nothing was left behind: %v", m)
 	}
-	client, err := Dial(data)
+	client, err := control.Dial(data)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := client.Version(t.Context()); !errors.Is(err, ErrNotRunning) {
+	if _, err := client.Version(t.Context()); !errors.Is(err, control.ErrNotRunning) {
 		t.Errorf("a dead platform answers %v", err)
 	}
-	l, _, err := Listen(data)
+	l, _, err := endpoint.Listen(data)
 	if err != nil {
 		t.Fatal(err)
 	}
 	l.Close()
-	if _, err := client.Version(t.Context()); !errors.Is(err, ErrNotRunning) {
+	if _, err := client.Version(t.Context()); !errors.Is(err, control.ErrNotRunning) {
 		t.Errorf("a platform that is no more answers %v", err)
 	}
 	for name, make := range map[string]func() error{
@@ -76,7 +97,7 @@ func TestTheSocketOfADeadPlatformIsReplacedAndNothingElseIs(t *testing.T) {
 		if err := make(); err != nil {
 			t.Fatal(err)
 		}
-		if l, _, err := Listen(data); err == nil {
+		if l, _, err := endpoint.Listen(data); err == nil {
 			l.Close()
 			t.Errorf("a %s was replaced", name)
 		}
@@ -99,26 +120,26 @@ func long(t *testing.T) string {
 func TestASocketWhosePathIsTooLongIsElsewhereAndFound(t *testing.T) {
 	data, run := long(t), dataDir(t)
 	t.Setenv("XDG_RUNTIME_DIR", run)
-	l, moved, err := Listen(data)
+	l, moved, err := endpoint.Listen(data)
 	if err != nil || !moved {
 		t.Fatal(moved, err)
 	}
 	if m := mode(t, l.Addr().String()); m != os.ModeSocket|0o600 || !strings.HasPrefix(l.Addr().String(), run) {
 		t.Errorf("the socket is %s with mode %v", l.Addr(), m)
 	}
-	if again, _, _ := SocketPath(data); again != l.Addr().String() {
+	if again, _, _ := endpoint.SocketPath(data); again != l.Addr().String() {
 		t.Errorf("the same folder has another socket: %s", again)
 	}
-	if other, _, _ := SocketPath(data + "x"); other == l.Addr().String() {
+	if other, _, _ := endpoint.SocketPath(data + "x"); other == l.Addr().String() {
 		t.Error("another folder has the same socket")
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() {
-		done <- Serve(ctx, Options{Backend: newBackend(), Socket: l, Grace: time.Second})
+		done <- server.Serve(ctx, server.Options{Backend: versioned{}, Socket: l, Grace: time.Second})
 	}()
 	t.Setenv("XDG_RUNTIME_DIR", "") // the client's surroundings may be others
-	client, err := Dial(data)
+	client, err := control.Dial(data)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,11 +162,11 @@ func TestAFolderThatOthersMayWriteToIsNotTrustedWithTheSocket(t *testing.T) {
 	}
 	refused := func(what string) {
 		t.Helper()
-		if l, _, err := Listen(data); err == nil {
+		if l, _, err := endpoint.Listen(data); err == nil {
 			l.Close()
 			t.Errorf("%s: a platform takes it", what)
 		}
-		if _, err := Dial(data); err == nil {
+		if _, err := control.Dial(data); err == nil {
 			t.Errorf("%s: a client takes it", what)
 		}
 	}
@@ -171,13 +192,13 @@ func TestOnlyLoopbackIsListenedOn(t *testing.T) {
 		"": false, "127.0.0.1": false, ":0": false, "0.0.0.0:0": false, "[::]:0": false, "192.0.2.1:1": false, "example.com:1": false,
 		"127.0.0.1:": false, "127.0.0.1:65536": false, "127.0.0.1:-1": false, "[::ffff:10.0.0.1]:1": false,
 	} {
-		if err := CheckAddress(addr); (err == nil) != good {
+		if err := endpoint.CheckAddress(addr); (err == nil) != good {
 			t.Errorf("%q: %v", addr, err)
 		}
 		if good || addr == "" {
 			continue
 		}
-		if l, _, err := ListenTCP(dataDir(t), addr); err == nil {
+		if l, _, err := endpoint.ListenTCP(dataDir(t), addr); err == nil {
 			l.Close()
 			t.Errorf("%q is listened on", addr)
 		}
@@ -187,8 +208,8 @@ func TestOnlyLoopbackIsListenedOn(t *testing.T) {
 func TestTheTokenIsMadeOnceAndItsAddressNotedWhileItIsThere(t *testing.T) {
 	defer syscall.Umask(syscall.Umask(0))
 	data := dataDir(t)
-	noted, kept := filepath.Join(data, addressFile), filepath.Join(data, tokenFile)
-	if l, token, err := ListenTCP(data, ""); l != nil || token != "" || err != nil {
+	noted, kept := filepath.Join(data, "state/api-address"), filepath.Join(data, endpoint.TokenFile)
+	if l, token, err := endpoint.ListenTCP(data, ""); l != nil || token != "" || err != nil {
 		t.Fatal(l, token, err)
 	}
 	if _, err := os.Lstat(kept); !errors.Is(err, os.ErrNotExist) {
@@ -196,7 +217,7 @@ func TestTheTokenIsMadeOnceAndItsAddressNotedWhileItIsThere(t *testing.T) {
 	}
 	var tokens []string
 	for range 2 {
-		l, token, err := ListenTCP(data, "127.0.0.1:0")
+		l, token, err := endpoint.ListenTCP(data, "127.0.0.1:0")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -218,7 +239,7 @@ func TestTheTokenIsMadeOnceAndItsAddressNotedWhileItIsThere(t *testing.T) {
 	if tokens[0] != tokens[1] || !regexp.MustCompile(`^[0-9a-f]{64}$`).MatchString(tokens[0]) {
 		t.Errorf("the tokens are %q", tokens)
 	}
-	if l, other, err := ListenTCP(dataDir(t), "127.0.0.1:0"); err != nil || other == tokens[0] {
+	if l, other, err := endpoint.ListenTCP(dataDir(t), "127.0.0.1:0"); err != nil || other == tokens[0] {
 		t.Errorf("another folder has the token %q, %v", other, err)
 	} else {
 		l.Close()
@@ -226,7 +247,7 @@ func TestTheTokenIsMadeOnceAndItsAddressNotedWhileItIsThere(t *testing.T) {
 	if err := os.WriteFile(noted, []byte("127.0.0.1:1\n"), 0o600); err != nil { // of a platform that was killed
 		t.Fatal(err)
 	}
-	if _, _, err := ListenTCP(data, ""); err != nil {
+	if _, _, err := endpoint.ListenTCP(data, ""); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := os.Lstat(noted); !errors.Is(err, os.ErrNotExist) {
@@ -247,38 +268,21 @@ func TestATokenThatIsNoSecretIsNotUsed(t *testing.T) {
 		"folder": func(p string) error { return os.Mkdir(p, 0o700) },
 	} {
 		data := dataDir(t)
-		if err := make(filepath.Join(data, tokenFile)); err != nil {
+		if err := make(filepath.Join(data, endpoint.TokenFile)); err != nil {
 			t.Fatal(err)
 		}
-		if l, _, err := ListenTCP(data, "127.0.0.1:0"); err == nil {
+		if l, _, err := endpoint.ListenTCP(data, "127.0.0.1:0"); err == nil {
 			l.Close()
 			t.Errorf("%s: the token is used", name)
 		}
 	}
 	data := dataDir(t)
-	if err := os.WriteFile(filepath.Join(data, tokenFile), []byte(good), 0o400); err != nil {
+	if err := os.WriteFile(filepath.Join(data, endpoint.TokenFile), []byte(good), 0o400); err != nil {
 		t.Fatal(err)
 	}
-	l, token, err := ListenTCP(data, "localhost:0")
+	l, token, err := endpoint.ListenTCP(data, "localhost:0")
 	if err != nil || token+"\n" != good {
 		t.Fatalf("a person's own token: %q %v", token, err)
 	}
 	l.Close()
-}
-
-func TestANoteIsWholeOrNotThere(t *testing.T) {
-	dir := dataDir(t)
-	if err := note(filepath.Join(dir, "nothing", "x"), "x"); err == nil {
-		t.Error("a note in no folder was written")
-	}
-	if err := os.Mkdir(filepath.Join(dir, "x"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := note(filepath.Join(dir, "x"), "x"); err == nil {
-		t.Error("a folder was replaced")
-	}
-	left, err := filepath.Glob(filepath.Join(dir, durable.TempPrefix+"*"))
-	if err != nil || len(left) > 0 {
-		t.Errorf("left behind: %v %v", left, err)
-	}
 }

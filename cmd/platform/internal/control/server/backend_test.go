@@ -1,4 +1,4 @@
-package control
+package server
 
 import (
 	"bufio"
@@ -21,7 +21,9 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/aurorabot-dev/platform/cmd/platform/internal/control"
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/control/apitest"
+	"github.com/aurorabot-dev/platform/cmd/platform/internal/control/endpoint"
 	"github.com/aurorabot-dev/platform/mcpkit/catalog"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
 	"github.com/aurorabot-dev/platform/mcpkit/host"
@@ -48,7 +50,7 @@ type backend struct {
 	held    chan string // ids of calls of hold that have begun
 	release chan struct{}
 	lines   chan []string // of a followed log
-	seen    chan CallRequest
+	seen    chan control.CallRequest
 
 	inputs    []signal.Input
 	answers   chan string
@@ -60,23 +62,25 @@ type backend struct {
 func newBackend() *backend {
 	return &backend{
 		first: 1, grown: make(chan struct{}), held: make(chan string, 100), release: make(chan struct{}),
-		lines: make(chan []string), seen: make(chan CallRequest, 100),
+		lines: make(chan []string), seen: make(chan control.CallRequest, 100),
 		answers: make(chan string, 10), traces: make(chan signal.Trace, 10), changes: make(chan struct{}), unwatched: make(chan struct{}),
 	}
 }
 
-func (b *backend) Version() Version {
-	return Version{Version: "1", Go: "go", Protocols: []string{"2025-11-25"}}
+func (b *backend) Version() control.Version {
+	return control.Version{Version: "1", Go: "go", Protocols: []string{"2025-11-25"}}
 }
-func (b *backend) Status() Status {
-	return Status{Version: b.Version(), PID: 1, State: "ok", StartedAt: time.Now()}
+func (b *backend) Status() control.Status {
+	return control.Status{Version: b.Version(), PID: 1, State: "ok", StartedAt: time.Now()}
 }
-func (b *backend) Servers() []Server { return []Server{{Name: "s", Alias: "a", Phase: "ready"}} }
+func (b *backend) Servers() []control.Server {
+	return []control.Server{{Name: "s", Alias: "a", Phase: "ready"}}
+}
 
 // Gateway answers each line with the line, in capitals.
 func (b *backend) Gateway(_ context.Context, server string) (func(context.Context, io.Reader, io.Writer) error, error) {
 	if server != "" && server != "s" {
-		return nil, fault.New(ServerNotFound, "there is no server %q", server)
+		return nil, fault.New(control.ServerNotFound, "there is no server %q", server)
 	}
 	return func(ctx context.Context, in io.Reader, out io.Writer) error {
 		r := bufio.NewReader(in)
@@ -94,7 +98,7 @@ func (b *backend) Gateway(_ context.Context, server string) (func(context.Contex
 
 func (b *backend) Act(_ context.Context, name, action string) error {
 	if name != "s" {
-		return fault.New(ServerNotFound, "there is no server %q", name)
+		return fault.New(control.ServerNotFound, "there is no server %q", name)
 	}
 	if action == "restart" {
 		panic("a defect")
@@ -102,20 +106,20 @@ func (b *backend) Act(_ context.Context, name, action string) error {
 	return nil
 }
 
-func (b *backend) Tools(string) []Tool {
-	return []Tool{{Tool: &catalog.Tool{Name: "s.echo", InputSchema: json.RawMessage("true"), Source: catalog.Source{Server: "s"}}, ExportName: "mcp__s__echo", Risk: "low", Trust: rules.Unknown, Action: rules.Ask}}
+func (b *backend) Tools(string) []control.Tool {
+	return []control.Tool{{Tool: &catalog.Tool{Name: "s.echo", InputSchema: json.RawMessage("true"), Source: catalog.Source{Server: "s"}}, ExportName: "mcp__s__echo", Risk: "low", Trust: rules.Unknown, Action: rules.Ask}}
 }
 
 func (b *backend) Export(profile, _ string) ([]byte, error) {
 	if profile == "none" {
-		return nil, fault.New(UnknownProfile, "there is no profile %q", profile)
+		return nil, fault.New(control.UnknownProfile, "there is no profile %q", profile)
 	}
 	return []byte(`[{"type":"function","function":{"name":"mcp__s__echo"}}]`), nil
 }
 
-func (b *backend) Call(ctx context.Context, r CallRequest) (*CallResponse, error) {
+func (b *backend) Call(ctx context.Context, r control.CallRequest) (*control.CallResponse, error) {
 	b.seen <- r
-	res := &CallResponse{CallID: r.ID, Server: "s", Tool: r.Name, Result: json.RawMessage(`{"content":[]}`)}
+	res := &control.CallResponse{CallID: r.ID, Server: "s", Tool: r.Name, Result: json.RawMessage(`{"content":[]}`)}
 	switch r.Name {
 	case "hold":
 		b.held <- r.ID
@@ -203,7 +207,7 @@ func (b *backend) Events(ctx context.Context, after uint64, alive time.Duration,
 
 func (b *backend) Logs(ctx context.Context, server string, n int, follow bool, emit func([]string) error) error {
 	if server != "s" {
-		return fault.New(ServerNotFound, "there is no server %q", server)
+		return fault.New(control.ServerNotFound, "there is no server %q", server)
 	}
 	last := []string{"one", "two", "three"}
 	if err := emit(last[max(0, 3-n):]); err != nil || !follow {
@@ -228,16 +232,16 @@ func (b *backend) Approvals(_ context.Context, states ...approval.State) ([]appr
 	return nil, nil
 }
 func (b *backend) Approval(_ context.Context, id string) (approval.Approval, error) {
-	return approval.Approval{}, fault.New(ApprovalNotFound, "there is no approval %q", id)
+	return approval.Approval{}, fault.New(control.ApprovalNotFound, "there is no approval %q", id)
 }
 func (b *backend) Approve(context.Context, string, approval.Scope, string) (approval.Approval, error) {
-	return approval.Approval{}, fault.New(ApprovalDecided, "it was answered")
+	return approval.Approval{}, fault.New(control.ApprovalDecided, "it was answered")
 }
 func (b *backend) Revoke(context.Context, string, string) (approval.Approval, error) {
-	return approval.Approval{}, fault.New(ApprovalDecided, "it was answered")
+	return approval.Approval{}, fault.New(control.ApprovalDecided, "it was answered")
 }
 func (b *backend) Deny(context.Context, string, string, string) (approval.Approval, error) {
-	return approval.Approval{}, fault.New(ApprovalDecided, "it was answered")
+	return approval.Approval{}, fault.New(control.ApprovalDecided, "it was answered")
 }
 func (b *backend) Explain(tool string) (policy.Explanation, error) {
 	return policy.Explanation{}, fault.New(fault.ToolNotFound, "there is no tool %q", tool)
@@ -248,25 +252,29 @@ func (b *backend) Review(string) (*review.Report, error) {
 func (b *backend) Diff(string) ([]review.ToolDiff, error)     { return nil, nil }
 func (b *backend) Pin(context.Context, review.Approval) error { return nil }
 
-func (b *backend) Resources(context.Context, string) ([]Item, error) {
-	return []Item{{"s", json.RawMessage(`{"uri":"a:///b","name":"b"}`)}}, nil
+func (b *backend) Resources(context.Context, string) ([]control.Item, error) {
+	return []control.Item{{Server: "s", Item: json.RawMessage(`{"uri":"a:///b","name":"b"}`)}}, nil
 }
-func (b *backend) Templates(context.Context, string) ([]Item, error) { return nil, nil }
-func (b *backend) Prompts(context.Context, string) ([]Item, error)   { return nil, nil }
-func (b *backend) ReadResource(_ context.Context, r ReadRequest, trace signal.Trace) (*ReadResponse, error) {
+func (b *backend) Templates(context.Context, string) ([]control.Item, error) { return nil, nil }
+func (b *backend) Prompts(context.Context, string) ([]control.Item, error)   { return nil, nil }
+func (b *backend) ReadResource(_ context.Context, r control.ReadRequest, trace signal.Trace) (*control.ReadResponse, error) {
 	b.traces <- trace
-	return &ReadResponse{CallID: "c", Server: "s", URI: r.URI, Size: 2, SHA256: "5a", Result: json.RawMessage(`{}`)}, nil
+	return &control.ReadResponse{CallID: "c", Server: "s", URI: r.URI, Size: 2, SHA256: "5a", Result: json.RawMessage(`{}`)}, nil
 }
 func (b *backend) Watch(context.Context, string, string) (<-chan struct{}, func(), error) {
 	return b.changes, func() { close(b.unwatched) }, nil
 }
-func (b *backend) Subscribe(_ context.Context, s Subscription) (Subscription, error) { return s, nil }
-func (b *backend) Unsubscribe(s Subscription) bool                                   { return s.URI == "a:///b" }
-func (b *backend) Subscriptions() []Subscription                                     { return []Subscription{{"s", "a:///b"}} }
-func (b *backend) GetPrompt(_ context.Context, r PromptRequest, _ signal.Trace) (*host.Prompt, error) {
-	return nil, fault.New(PromptNotFound, "there is no prompt %q", r.Prompt)
+func (b *backend) Subscribe(_ context.Context, s control.Subscription) (control.Subscription, error) {
+	return s, nil
 }
-func (b *backend) Complete(context.Context, CompletionRequest) (json.RawMessage, error) {
+func (b *backend) Unsubscribe(s control.Subscription) bool { return s.URI == "a:///b" }
+func (b *backend) Subscriptions() []control.Subscription {
+	return []control.Subscription{{Server: "s", URI: "a:///b"}}
+}
+func (b *backend) GetPrompt(_ context.Context, r control.PromptRequest, _ signal.Trace) (*host.Prompt, error) {
+	return nil, fault.New(control.PromptNotFound, "there is no prompt %q", r.Prompt)
+}
+func (b *backend) Complete(context.Context, control.CompletionRequest) (json.RawMessage, error) {
 	return json.RawMessage(`{"completion":{"values":["x"]}}`), nil
 }
 func (b *backend) SetLogLevel(_ context.Context, _, level string) error {
@@ -287,7 +295,7 @@ func (b *backend) Input(id string) (signal.Input, bool) {
 }
 func (b *backend) AnswerInput(id string, r host.Replies, actor string) error {
 	if _, ok := b.Input(id); !ok {
-		return fault.New(InputNotFound, "no call waits")
+		return fault.New(control.InputNotFound, "no call waits")
 	}
 	b.answers <- fmt.Sprintf("%s %v %s", id, r, actor)
 	return nil
@@ -336,7 +344,7 @@ func dataDir(t testing.TB) string {
 func start(t testing.TB, change func(*limits, *Options)) *served {
 	t.Helper()
 	s := &served{backend: newBackend(), t: t, data: dataDir(t), doc: description(t), log: &syncBuffer{}, done: make(chan error, 1)}
-	l, _, err := Listen(s.data)
+	l, _, err := endpoint.Listen(s.data)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -417,14 +425,14 @@ func (s *served) do(method, path, body string, header ...string) (*http.Response
 func (s *served) refused(status int, code, method, path, body string, header ...string) *http.Response {
 	s.t.Helper()
 	res, raw := s.do(method, path, body, header...)
-	var p Problem
+	var p control.Problem
 	if err := json.Unmarshal([]byte(raw), &p); err != nil || res.StatusCode != status || p.Code != code {
 		s.t.Errorf("%s %s %.100q: got %s %.300s, want %d %s", method, path, body, res.Status, raw, status, code)
 	}
 	return res
 }
 
-func (s *served) state(method, path string) (st CallState) {
+func (s *served) state(method, path string) (st control.CallState) {
 	s.t.Helper()
 	res, raw := s.do(method, path, "")
 	if err := json.Unmarshal([]byte(raw), &st); err != nil || res.StatusCode != http.StatusOK {

@@ -1,4 +1,4 @@
-package control
+package server
 
 import (
 	"context"
@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/aurorabot-dev/platform/cmd/platform/internal/control"
+	"github.com/aurorabot-dev/platform/cmd/platform/internal/control/endpoint"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
 )
 
@@ -31,7 +33,7 @@ func TestACallIsAnsweredWithItsResultAsItsServerWroteIt(t *testing.T) {
 	if r := <-s.seen; r.Entrance != "api" || len(r.ID) != 26 {
 		t.Errorf("the backend got %+v", r)
 	}
-	s.refused(404, CallNotFound, "GET", "/v1/calls/c:1~2.3", "")
+	s.refused(404, control.CallNotFound, "GET", "/v1/calls/c:1~2.3", "")
 }
 
 func TestAnAsynchronousCallIsAskedForWaitedForAndKept(t *testing.T) {
@@ -44,10 +46,10 @@ func TestAnAsynchronousCallIsAskedForWaitedForAndKept(t *testing.T) {
 	if st := s.state("GET", "/v1/calls/a"); st.State != "running" || st.Response != nil {
 		t.Errorf("the state is %+v", st)
 	}
-	waited := make(chan CallState, 1)
+	waited := make(chan control.CallState, 1)
 	go func() { waited <- s.state("GET", "/v1/calls/a?wait=true") }()
 	s.release <- struct{}{}
-	for _, st := range []CallState{receive(t, "the end", waited), s.state("GET", "/v1/calls/a"), s.state("DELETE", "/v1/calls/a")} {
+	for _, st := range []control.CallState{receive(t, "the end", waited), s.state("GET", "/v1/calls/a"), s.state("DELETE", "/v1/calls/a")} {
 		if st.State != "completed" || st.Response == nil || st.Response.CallID != "a" || st.Problem != nil {
 			t.Errorf("the state is %+v", st)
 		}
@@ -72,7 +74,7 @@ func TestACallThatIsDeletedEndsAsCancelled(t *testing.T) {
 		t.Errorf("the state is %+v", st)
 	}
 	sync.Wait()
-	s.refused(404, CallNotFound, "DELETE", "/v1/calls/sync", "")
+	s.refused(404, control.CallNotFound, "DELETE", "/v1/calls/sync", "")
 }
 
 func TestAClientThatLeavesCancelsTheCallThatItWaitsForAndNoOther(t *testing.T) {
@@ -103,10 +105,10 @@ func TestAClientThatLeavesCancelsTheCallThatItWaitsForAndNoOther(t *testing.T) {
 func TestAnIDThatIsInUseIsRefused(t *testing.T) {
 	s := start(t, nil)
 	s.do("POST", "/v1/calls", `{"name":"hold","id":"a","async":true}`)
-	s.refused(409, CallIDInUse, "POST", "/v1/calls", `{"name":"echo","id":"a"}`)
+	s.refused(409, control.CallIDInUse, "POST", "/v1/calls", `{"name":"echo","id":"a"}`)
 	s.release <- struct{}{}
 	s.state("GET", "/v1/calls/a?wait=true")
-	s.refused(409, CallIDInUse, "POST", "/v1/calls", `{"name":"echo","id":"a","async":true}`)
+	s.refused(409, control.CallIDInUse, "POST", "/v1/calls", `{"name":"echo","id":"a","async":true}`)
 }
 
 func TestMoreCallsThanTheLimitAreBusy(t *testing.T) {
@@ -129,7 +131,7 @@ func TestFinishedCallsAreForgottenByNumberSizeAndAge(t *testing.T) {
 	c.now = func() time.Time { return now }
 	finish := func(id, tool string) {
 		t.Helper()
-		ctx, e, err := c.begin(t.Context(), CallRequest{ID: id, Name: tool, Async: true, Arguments: json.RawMessage("{}")})
+		ctx, e, err := c.begin(t.Context(), control.CallRequest{ID: id, Name: tool, Async: true, Arguments: json.RawMessage("{}")})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -250,7 +252,7 @@ func TestAClientThatSaysNothingDoesNotMakeTheEndAFailure(t *testing.T) {
 		"half a body":   "POST /v1/calls HTTP/1.1\r\nHost: platform\r\nContent-Length: 100\r\n\r\n{",
 	} {
 		s := start(t, func(_ *limits, o *Options) { o.Grace = 200 * time.Millisecond })
-		path, _, err := SocketPath(s.data)
+		path, _, err := endpoint.SocketPath(s.data)
 		if err != nil {
 			t.Fatal(err)
 		}

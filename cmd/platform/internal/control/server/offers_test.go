@@ -1,4 +1,4 @@
-package control
+package server
 
 import (
 	"bufio"
@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/aurorabot-dev/platform/cmd/platform/internal/control"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
 	"github.com/aurorabot-dev/platform/mcpkit/signal"
 )
@@ -31,20 +32,20 @@ func TestResourcesAndPromptsAreListedReadAndRefused(t *testing.T) {
 	s.do("POST", "/v1/resources/subscribe", `{"server":"s","uri":"a:///b"}`)
 	s.do("POST", "/v1/resources/unsubscribe", `{"server":"s","uri":"a:///b"}`)
 	s.do("POST", "/v1/completions", `{"server":"s","prompt":"p","argument":"x"}`)
-	s.refused(404, SubscriptionNotFound, "POST", "/v1/resources/unsubscribe", `{"server":"s","uri":"a:///c"}`)
-	s.refused(404, PromptNotFound, "POST", "/v1/prompts/get", `{"server":"s","prompt":"p","arguments":{"a":"b"}}`)
+	s.refused(404, control.SubscriptionNotFound, "POST", "/v1/resources/unsubscribe", `{"server":"s","uri":"a:///c"}`)
+	s.refused(404, control.PromptNotFound, "POST", "/v1/prompts/get", `{"server":"s","prompt":"p","arguments":{"a":"b"}}`)
 	s.refused(502, fault.Protocol, "POST", "/v1/servers/a/log-level", `{"level":"error"}`)
 	for path, body := range map[string]string{
 		"/v1/resources/read": `{"server":"s"}`, "/v1/prompts/get": `{"server":"s","prompt":""}`, "/v1/completions": `{"argument":"x"}`,
 		"/v1/resources/subscribe": `{"uri":"x"}`, "/v1/calls/x/input": `{"action":"accept","replies":{"q":{"action":"accept"}}}`,
 	} {
-		s.refused(400, InvalidRequest, "POST", path, body)
+		s.refused(400, control.InvalidRequest, "POST", path, body)
 	}
-	s.refused(400, InvalidRequest, "POST", "/v1/calls/x/input", `{}`)
-	s.refused(400, InvalidRequest, "POST", "/v1/resources/read", `{"server":"s","uri":"x","entrance":"A B"}`)
-	s.refused(400, InvalidRequest, "GET", "/v1/resources/watch?server=s", "")
+	s.refused(400, control.InvalidRequest, "POST", "/v1/calls/x/input", `{}`)
+	s.refused(400, control.InvalidRequest, "POST", "/v1/resources/read", `{"server":"s","uri":"x","entrance":"A B"}`)
+	s.refused(400, control.InvalidRequest, "GET", "/v1/resources/watch?server=s", "")
 	for method, path := range map[string]string{"GET": "/v1/resources?server=x", "POST": "/v1/servers/x/log-level"} {
-		s.refused(404, ServerNotFound, method, path, "")
+		s.refused(404, control.ServerNotFound, method, path, "")
 	}
 }
 
@@ -106,6 +107,6 @@ func TestACallThatWaitsIsShownAndAnswered(t *testing.T) {
 			t.Errorf("the backend got %s, want %s", got, want)
 		}
 	}
-	s.refused(404, InputNotFound, "POST", "/v1/calls/b/input", `{"action":"accept"}`)
+	s.refused(404, control.InputNotFound, "POST", "/v1/calls/b/input", `{"action":"accept"}`)
 	s.release <- struct{}{}
 }

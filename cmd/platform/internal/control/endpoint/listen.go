@@ -1,4 +1,17 @@
-package control
+// Package endpoint knows where the local API of a data folder is: it finds the
+// socket for clients, and opens the listeners for the platform. What is said over
+// them is not its matter. DATA below is the data folder:
+//
+//	DATA/platform.sock      the socket, mode 0600
+//	DATA/state/socket       where the socket is, if that path is too long
+//	DATA/state/token        what TCP requests must carry, mode 0600
+//	DATA/state/api-address  host:port of the TCP listener while it is there
+//
+// For example:
+//
+//	l, moved, err := endpoint.Listen(data) // the platform
+//	path, err := endpoint.Find(data)       // a client
+package endpoint
 
 import (
 	"context"
@@ -11,12 +24,14 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 )
 
+// TokenFile is the file below the data folder that holds the token of requests
+// over TCP.
+const TokenFile = "state/token"
+
 const (
-	tokenFile   = "state/token"
 	addressFile = "state/api-address"
 	tokenBytes  = 32
 )
@@ -96,7 +111,7 @@ func ListenTCP(data, addr string) (_ net.Listener, token string, err error) {
 	if err := CheckAddress(addr); err != nil {
 		return nil, "", err
 	}
-	if token, err = readToken(filepath.Join(data, tokenFile)); err != nil {
+	if token, err = readToken(filepath.Join(data, TokenFile)); err != nil {
 		return nil, "", fmt.Errorf("the token of the API: %w", err)
 	}
 	l, err := net.Listen("tcp", addr)
@@ -149,53 +164,4 @@ type notedListener struct {
 func (l *notedListener) Close() error {
 	os.Remove(l.note)
 	return l.Listener.Close()
-}
-
-// limitConns accepts at most n connections at once; the next waits for one to end.
-func limitConns(l net.Listener, n int) net.Listener {
-	return &limited{Listener: l, room: make(chan struct{}, n), closed: make(chan struct{})}
-}
-
-type limited struct {
-	net.Listener
-	room   chan struct{} // has one for each connection
-	close  sync.Once
-	closed chan struct{}
-}
-
-func (l *limited) Accept() (net.Conn, error) {
-	select {
-	case l.room <- struct{}{}:
-	case <-l.closed:
-		return nil, net.ErrClosed
-	}
-	c, err := l.Listener.Accept()
-	if err != nil {
-		<-l.room
-		return nil, err
-	}
-	return &counted{Conn: c, leave: sync.OnceFunc(func() { <-l.room })}, nil
-}
-
-func (l *limited) Close() error {
-	l.close.Do(func() { close(l.closed) })
-	return l.Listener.Close()
-}
-
-type counted struct {
-	net.Conn
-	leave func()
-}
-
-func (c *counted) Close() error {
-	defer c.leave()
-	return c.Conn.Close()
-}
-
-// CloseWrite lets the last answer arrive before the connection ends.
-func (c *counted) CloseWrite() error {
-	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
-		return half.CloseWrite()
-	}
-	return nil
 }

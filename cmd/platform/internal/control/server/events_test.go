@@ -1,4 +1,4 @@
-package control
+package server
 
 import (
 	"errors"
@@ -8,6 +8,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/aurorabot-dev/platform/cmd/platform/internal/control"
 )
 
 func TestAStreamGoesOnExactlyWhereItStopped(t *testing.T) {
@@ -122,12 +124,12 @@ func TestPositionsThatAreGoneAreAGap(t *testing.T) {
 func TestAPositionThatIsNoneIsRefused(t *testing.T) {
 	s := start(t, nil)
 	s.emit(Event{Type: "t", Inbox: true})
-	s.refused(416, PositionUnknown, "GET", "/v1/events?since=2", "")
-	s.refused(416, PositionUnknown, "GET", "/v1/events", "", "Last-Event-ID", "18446744073709551615")
+	s.refused(416, control.PositionUnknown, "GET", "/v1/events?since=2", "")
+	s.refused(416, control.PositionUnknown, "GET", "/v1/events", "", "Last-Event-ID", "18446744073709551615")
 	for _, bad := range []string{"-1", "x", "1.0", "18446744073709551616", ""} {
-		s.refused(400, InvalidRequest, "GET", "/v1/events?since="+bad, "")
+		s.refused(400, control.InvalidRequest, "GET", "/v1/events?since="+bad, "")
 	}
-	s.refused(400, InvalidRequest, "GET", "/v1/events?all=yes", "")
+	s.refused(400, control.InvalidRequest, "GET", "/v1/events?all=yes", "")
 }
 
 func TestAJournalThatCannotBeReadEndsTheStreamWithAProblem(t *testing.T) {
@@ -230,9 +232,9 @@ func TestALogIsFollowedAndBreaksWhereItCannotBeRead(t *testing.T) {
 	if _, body := s.do("GET", "/v1/servers/s/logs?n=0", ""); body != "" {
 		t.Errorf("got %q", body)
 	}
-	s.refused(404, ServerNotFound, "GET", "/v1/servers/nobody/logs?follow=true", "")
+	s.refused(404, control.ServerNotFound, "GET", "/v1/servers/nobody/logs?follow=true", "")
 	for _, bad := range []string{"n=x", "n=-1", "n=10001", "n=", "follow=1"} {
-		s.refused(400, InvalidRequest, "GET", "/v1/servers/s/logs?"+bad, "")
+		s.refused(400, control.InvalidRequest, "GET", "/v1/servers/s/logs?"+bad, "")
 	}
 	f := s.follow("/v1/servers/s/logs?follow=true&n=0") // answered before there is a line
 	s.lines <- []string{"four", "five"}

@@ -1,4 +1,4 @@
-package control
+package endpoint
 
 import (
 	"crypto/sha256"
@@ -60,9 +60,9 @@ func own(info os.FileInfo) bool {
 	return !ok || int(st.Uid) == os.Getuid()
 }
 
-// find is the path of a running platform's socket, or the path where it would
-// be. One in a folder that others could write to is not trusted.
-func find(data string) (string, error) {
+// Find returns the path of a running platform's socket, or the path where the
+// socket would be. A socket in a folder that others could write to is not trusted.
+func Find(data string) (string, error) {
 	path, moved, err := SocketPath(data)
 	if !moved || err != nil {
 		return path, err
@@ -74,11 +74,6 @@ func find(data string) (string, error) {
 		return "", err
 	}
 	return path, nil
-}
-
-// notRunning reports whether a dial failed because nobody listens.
-func notRunning(err error) bool {
-	return errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED)
 }
 
 // note writes a small file for the user alone, whole or not at all.

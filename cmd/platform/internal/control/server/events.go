@@ -1,4 +1,4 @@
-package control
+package server
 
 import (
 	"bytes"
@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/aurorabot-dev/platform/cmd/platform/internal/control"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
 )
 
@@ -113,7 +114,7 @@ func (a *api) position(r *http.Request) (after uint64, part int, err error) {
 		return 0, 0, bad("the position %q to go on after is neither a number nor two with a point", since)
 	}
 	if n > end {
-		f := fault.New(PositionUnknown, "the journal ends at position %d, before %d", end, n)
+		f := fault.New(control.PositionUnknown, "the journal ends at position %d, before %d", end, n)
 		f.Data = fmt.Appendf(nil, `{"last":%d}`, end)
 		return 0, 0, &statusError{http.StatusRequestedRangeNotSatisfiable, f}
 	}
@@ -192,7 +193,7 @@ func (s *streams) begin(ctx context.Context) (_ context.Context, end func(), err
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
-		return nil, nil, refuse(http.StatusServiceUnavailable, ShuttingDown, "the platform is shutting down")
+		return nil, nil, refuse(http.StatusServiceUnavailable, control.ShuttingDown, "the platform is shutting down")
 	}
 	if len(s.ends) >= s.most {
 		return nil, nil, fault.New(fault.Busy, "%d streams are open already", s.most).Retry()
