@@ -47,6 +47,7 @@ import (
 	"time"
 
 	"github.com/aurorabot-dev/platform/mcpkit/client/session"
+	"github.com/aurorabot-dev/platform/mcpkit/client/session/handshake"
 	"github.com/aurorabot-dev/platform/mcpkit/client/session/rpc"
 	"github.com/aurorabot-dev/platform/mcpkit/signal"
 )
@@ -61,28 +62,28 @@ type (
 	CallRequest  = session.CallRequest
 	Result       = session.Result
 	With         = session.With
-	Relay        = session.Relay
+	Relay        = handshake.Features
 	Asker        = session.Asker
-	Eras         = session.Eras
+	Eras         = handshake.Eras
 	Wire         = rpc.Wire
 	Line         = rpc.Line
 )
 
 // Requests of a server that a session can answer, if it offers to.
 const (
-	MethodRoots    = session.MethodRoots
-	MethodSampling = session.MethodSampling
-	MethodElicit   = session.MethodElicit
-	EraInitialize  = session.EraInitialize
+	MethodRoots    = handshake.MethodRoots
+	MethodSampling = handshake.MethodSampling
+	MethodElicit   = handshake.MethodElicit
+	EraInitialize  = handshake.EraInitialize
 )
 
 var (
-	ErrProbeKilled   = session.ErrProbeKilled
+	ErrProbeKilled   = handshake.ErrProbeKilled
 	ErrHung          = session.ErrHung
-	ProtocolVersions = session.ProtocolVersions
+	ProtocolVersions = handshake.ProtocolVersions
 	LogLevels        = session.LogLevels
-	NewEras          = session.NewEras
-	OpenEras         = session.OpenEras
+	NewEras          = handshake.NewEras
+	OpenEras         = handshake.OpenEras
 )
 
 // Options configure a Manager. The zero value of each is a default.

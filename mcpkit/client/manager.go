@@ -17,6 +17,7 @@ import (
 
 	"github.com/aurorabot-dev/platform/mcpkit/catalog"
 	"github.com/aurorabot-dev/platform/mcpkit/client/session"
+	"github.com/aurorabot-dev/platform/mcpkit/client/session/handshake"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
 	"github.com/aurorabot-dev/platform/mcpkit/signal"
 )
@@ -79,7 +80,7 @@ func New(opts Options) (*Manager, error) {
 	opts.QueueBytes = cmp.Or(opts.QueueBytes, 8<<20)
 	m := &Manager{
 		opts: session.Options{
-			Sink: opts.Sink, Logger: opts.Logger, Probes: session.NewProbes(opts.Eras, opts.Logger),
+			Sink: opts.Sink, Logger: opts.Logger, Probes: handshake.NewProbes(opts.Eras, opts.Logger),
 			Name: opts.Name, Version: opts.Version, ProbeTimeout: opts.ProbeTimeout,
 			QueueSignals: opts.QueueSignals, QueueBytes: opts.QueueBytes,
 		},

@@ -25,8 +25,8 @@ func (s *Session) CheckAlive(ctx context.Context) time.Duration {
 		return s.cfg.PingInterval
 	}
 	before, began := s.life.Load(), time.Now()
-	m := rpc.Request{Method: "ping", Timeout: s.cfg.PingTimeout, Asker: s.triple()}
-	if s.version >= stateless {
+	m := rpc.Request{Method: "ping", Timeout: s.cfg.PingTimeout, Asker: s.agreed.Metadata.Members()}
+	if s.Stateless() {
 		m.Method = "server/discover" // there is no ping (2026-07-28)
 	}
 	// Any answer proves life, a refusal too.

@@ -11,16 +11,10 @@ import (
 	"time"
 
 	"github.com/aurorabot-dev/platform/internal/jsontext"
+	"github.com/aurorabot-dev/platform/mcpkit/client/session/handshake"
 	"github.com/aurorabot-dev/platform/mcpkit/client/session/rpc"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
 	"github.com/aurorabot-dev/platform/mcpkit/internal/jsonline"
-)
-
-// Requests of a server that a session can answer, if it offers to.
-const (
-	MethodRoots    = "roots/list"
-	MethodSampling = "sampling/createMessage"
-	MethodElicit   = "elicitation/create"
 )
 
 // maxAsked is how many requests of a server may wait for the client's answer.
@@ -155,9 +149,9 @@ func (s *Session) asked(method string, m jsonline.Message, in *inFlight) {
 	switch {
 	case method == "ping":
 		s.conn.Reply(m.ID, `"result":{}`)
-	case method == MethodRoots && len(s.cfg.Roots) > 0:
+	case method == handshake.MethodRoots && len(s.cfg.Roots) > 0:
 		s.conn.Reply(m.ID, `"result":`+string(s.RootsResult()))
-	case method == MethodSampling && s.cfg.Sampling, method == MethodElicit && s.cfg.Elicit:
+	case method == handshake.MethodSampling && s.cfg.Sampling, method == handshake.MethodElicit && s.cfg.Elicit:
 		s.ask(method, m, in)
 	default:
 		s.conn.Reply(m.ID, problemReply(-32601, "this client does not offer "+method))
@@ -211,31 +205,11 @@ func (s *Session) RootsResult() json.RawMessage {
 
 // Relays says whether the server may make requests of a method of clients further
 // away, see [Config].Relay.
-func (s *Session) Relays(method string) bool {
-	switch method {
-	case MethodRoots:
-		return s.cfg.Relay.Roots
-	case MethodSampling:
-		return s.cfg.Relay.Sampling
-	case MethodElicit:
-		return s.cfg.Relay.Elicitation
-	}
-	return false
-}
+func (s *Session) Relays(method string) bool { return s.cfg.Relay.Has(method) }
 
 // Offers says whether the client offered to answer requests of a method, such as
-// MethodElicit.
-func (s *Session) Offers(method string) bool {
-	switch method {
-	case MethodRoots:
-		return len(s.cfg.Roots) > 0
-	case MethodSampling:
-		return s.cfg.Sampling
-	case MethodElicit:
-		return s.cfg.Elicit
-	}
-	return false
-}
+// handshake.MethodElicit.
+func (s *Session) Offers(method string) bool { return s.cfg.features().Has(method) }
 
 func problemReply(code int, message string) string {
 	return fmt.Sprintf(`"error":{"code":%d,"message":%s}`, code, rpc.Quote(message))

@@ -89,7 +89,7 @@ func (s *Session) Call(ctx context.Context, r CallRequest) (*Result, error) {
 func (s *Session) call(ctx context.Context, r CallRequest) (json.RawMessage, *fault.Error) {
 	m := rpc.Request{Method: "tools/call", Timeout: r.Timeout, OnProgress: r.OnProgress}
 	switch {
-	case s.caps.Tools == nil:
+	case s.agreed.Capabilities.Tools == nil:
 		return nil, fault.New(fault.ToolNotFound, "server %s offers no tools", s.server)
 	case r.Tool == "":
 		return nil, fault.New(fault.InvalidArguments, "the call names no tool")

@@ -2,7 +2,6 @@ package session
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -11,33 +10,21 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/aurorabot-dev/platform/mcpkit/client/internal/pipe"
+	"github.com/aurorabot-dev/platform/mcpkit/client/session/handshake"
 	"github.com/aurorabot-dev/platform/mcpkit/client/session/rpc"
 	"github.com/aurorabot-dev/platform/mcpkit/signal"
 )
 
-var (
-	// ErrProbeKilled says that the server ended when it was asked for the newest
-	// protocol. The next session of that server begins with initialize: start it
-	// again at once.
-	ErrProbeKilled = errors.New("the server ended on the protocol probe")
-	// ErrHung says that the server gave no sign of life, or took nothing from its
-	// stdin, for too long.
-	ErrHung = pipe.ErrHung
-)
-
-// ProtocolVersions are the versions that sessions can speak, oldest first.
-var ProtocolVersions = []string{"2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", stateless}
-
-// stateless is the version from which on there is no initialize: requests carry
-// who asks, and servers tell what they can do in server/discover.
-const stateless = "2026-07-28"
+// ErrHung says that the server gave no sign of life, or took nothing from its
+// stdin, for too long.
+var ErrHung = pipe.ErrHung
 
 // Options are what the sessions of one manager have in common. All fields are
 // required.
 type Options struct {
 	Sink   signal.Sink // where signals go
 	Logger *slog.Logger
-	Probes *Probes // which servers to spare the probe
+	Probes *handshake.Probes // which servers to spare the probe
 
 	Name, Version string        // what the platform calls itself
 	ProbeTimeout  time.Duration // for an answer to server/discover; over a Conn.Wire four times that
@@ -66,10 +53,15 @@ type Config struct {
 	// What the server may ask of the client in the middle of a call; see
 	// CallRequest.Ask. What is not offered here is refused with -32601 and reported
 	// as a signal.Problem.
-	Roots    []*mcp.Root // listed for the server; none: not offered
-	Sampling bool        // answers of a model
-	Elicit   bool        // answers of a person, to forms and URLs
-	Relay    Relay       // what it may ask of clients further away
+	Roots    []*mcp.Root        // listed for the server; none: not offered
+	Sampling bool               // answers of a model
+	Elicit   bool               // answers of a person, to forms and URLs
+	Relay    handshake.Features // what it may ask of clients further away
+}
+
+// features are what the client offers to answer.
+func (c Config) features() handshake.Features {
+	return handshake.Features{Roots: len(c.Roots) > 0, Sampling: c.Sampling, Elicitation: c.Elicit}
 }
 
 func (c Config) withDefaults() (Config, error) {

@@ -111,9 +111,9 @@ func (s *Session) wanted() (params []byte, uris []string) {
 		name string
 		on   bool
 	}{
-		{"tools", s.caps.Tools != nil && s.caps.Tools.ListChanged},
-		{"resources", s.caps.Resources != nil && s.caps.Resources.ListChanged},
-		{"prompts", s.caps.Prompts != nil && s.caps.Prompts.ListChanged},
+		{"tools", s.agreed.Capabilities.Tools != nil && s.agreed.Capabilities.Tools.ListChanged},
+		{"resources", s.agreed.Capabilities.Resources != nil && s.agreed.Capabilities.Resources.ListChanged},
+		{"prompts", s.agreed.Capabilities.Prompts != nil && s.agreed.Capabilities.Prompts.ListChanged},
 	} {
 		if l.on {
 			ask = append(ask, `"`+l.name+`ListChanged":true`)
@@ -185,7 +185,7 @@ func (s *Session) listenOnce(params []byte) (err *fault.Error, broken bool) {
 	defer cancel()
 	sent, done := make(chan int64, 1), make(chan *fault.Error, 1)
 	go func() {
-		_, err := s.conn.Do(ctx, rpc.Request{Method: "subscriptions/listen", Params: params, Asker: s.triple(), Forever: true, Sent: sent})
+		_, err := s.conn.Do(ctx, rpc.Request{Method: "subscriptions/listen", Params: params, Asker: s.agreed.Metadata.Members(), Forever: true, Sent: sent})
 		done <- err
 	}()
 	select {

@@ -5,21 +5,19 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"strconv"
 	"sync"
-	"unicode"
 
 	"golang.org/x/time/rate"
 
 	"github.com/aurorabot-dev/platform/internal/jsontext"
+	"github.com/aurorabot-dev/platform/mcpkit/client/session/rpc"
 	"github.com/aurorabot-dev/platform/mcpkit/signal"
 )
 
 const (
-	methodEvent     = "aurora/event" // also the logger of events that come as log messages
-	methodAck       = "aurora/ack"
-	methodCancelled = "notifications/cancelled"
-	methodMessage   = "notifications/message"
+	methodEvent   = "aurora/event" // also the logger of events that come as log messages
+	methodAck     = "aurora/ack"
+	methodMessage = "notifications/message"
 )
 
 // notified deals with a notification, on the read loop.
@@ -37,7 +35,7 @@ func (s *Session) notified(method string, params []byte, owned bool) {
 			return
 		}
 		s.passOn(method, params, owned)
-	case methodCancelled:
+	case rpc.MethodCancelled:
 		s.asking.cancel(string(jsontext.Get(params, "requestId")))
 	case methodUpdated:
 		s.updated(params, owned)
@@ -142,7 +140,7 @@ func (s *Session) Announce(code, detail string) { s.announce(code, detail, nil, 
 
 // announce does not wait: it may be dropped while the queue is full.
 func (s *Session) announce(code, detail string, sample []byte, n int64) {
-	text := printable(sample)
+	text := rpc.Printable(sample)
 	s.log.Warn("the server breaks the protocol", "code", code, "detail", detail, "sample", text, "count", n)
 	s.signals.offer(signal.Signal{
 		Kind: signal.Problem, Server: s.server, Instance: s.instance,
@@ -165,26 +163,6 @@ func powerOfTen(n int64) bool {
 	for ; n > 1 && n%10 == 0; n /= 10 {
 	}
 	return n == 1
-}
-
-const maxSample = 200
-
-// printable is the beginning of b, safe for a terminal.
-func printable(b []byte) string {
-	cut := ""
-	if len(b) > maxSample {
-		b, cut = b[:maxSample], "…"
-	}
-	out := make([]byte, 0, len(b))
-	for _, r := range string(b) {
-		if r == unicode.ReplacementChar || !unicode.IsPrint(r) {
-			q := strconv.QuoteRuneToASCII(r)
-			out = append(out, q[1:len(q)-1]...)
-			continue
-		}
-		out = append(out, string(r)...)
-	}
-	return string(out) + cut
 }
 
 // logLimit is how many log messages of one server are passed on.

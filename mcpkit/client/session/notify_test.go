@@ -1,23 +1,10 @@
 package session
 
 import (
-	"strings"
 	"testing"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 )
-
-func FuzzPrintable(f *testing.F) {
-	f.Add([]byte("\x1b[2J\xff\u202e" + strings.Repeat("é", 300)))
-	f.Fuzz(func(t *testing.T, b []byte) {
-		got := printable(b)
-		if !utf8.ValidString(got) || strings.ContainsFunc(got, func(r rune) bool { return !unicode.IsPrint(r) }) {
-			t.Fatalf("%q becomes %q", b, got)
-		}
-	})
-}
 
 func TestReportsComeAtPowersOfTen(t *testing.T) {
 	var said []int64

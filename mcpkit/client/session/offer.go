@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/modelcontextprotocol/go-sdk/mcp"
-
 	"github.com/aurorabot-dev/platform/internal/jsontext"
 	"github.com/aurorabot-dev/platform/mcpkit/client/session/rpc"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
@@ -52,53 +50,8 @@ func (s *Session) fill(m *rpc.Request, params []byte, w With) *fault.Error {
 			return fault.New(fault.InvalidArguments, "_meta is no JSON object")
 		}
 	}
-	m.Asker = s.tripleFor(w.Capabilities)
+	m.Asker = s.agreed.Metadata.MembersFor(w.Capabilities)
 	return nil
-}
-
-// Relay says which capabilities of clients further away a server may use.
-type Relay struct{ Roots, Sampling, Elicitation bool }
-
-// capabilities is the member of _meta for a far client's capabilities.
-func (r Relay) capabilities(far json.RawMessage) []byte {
-	b := append([]byte(nil), `"`+mcp.MetaKeyClientCapabilities+`":{`...)
-	begun := len(b)
-	jsontext.Members(far, func(name, value []byte) bool {
-		switch string(name) {
-		case "roots":
-			if !r.Roots {
-				return true
-			}
-		case "sampling":
-			if !r.Sampling {
-				return true
-			}
-		case "elicitation":
-			if !r.Elicitation {
-				return true
-			}
-		default: // nothing that is not understood is promised
-			return true
-		}
-		if len(b) > begun {
-			b = append(b, ',')
-		}
-		b = append(append(append(append(append(b, '"'), name...), '"'), ':'), rpc.OneLine(value)...)
-		return true
-	})
-	return append(b, '}')
-}
-
-// tripleFor is triple with a far client's capabilities.
-func (s *Session) tripleFor(far json.RawMessage) []byte {
-	own := s.triple()
-	if own == nil || far == nil {
-		return own
-	}
-	rest, _ := rpc.Members(append(append([]byte{'{'}, own...), '}'), func(name []byte) bool {
-		return string(name) == mcp.MetaKeyClientCapabilities
-	})
-	return append(append(rest, ','), s.cfg.Relay.capabilities(far)...)
 }
 
 // object is the member name with the object raw, led by a comma; {} stands in
@@ -132,22 +85,22 @@ func given(name string, raw json.RawMessage, must bool) (json.RawMessage, *fault
 // resources that the server says are fresh for a while (2026-07-28, ttlMs) are
 // not asked for again until then, or until it says that they changed.
 func (s *Session) ListResources(ctx context.Context) ([]json.RawMessage, error) {
-	return s.list(ctx, s.caps.Resources != nil, "resources/list", "resources")
+	return s.list(ctx, s.agreed.Capabilities.Resources != nil, "resources/list", "resources")
 }
 
 // ListResourceTemplates is every resource template of the server as raw objects.
 func (s *Session) ListResourceTemplates(ctx context.Context) ([]json.RawMessage, error) {
-	return s.list(ctx, s.caps.Resources != nil, methodTemplates, "resourceTemplates")
+	return s.list(ctx, s.agreed.Capabilities.Resources != nil, methodTemplates, "resourceTemplates")
 }
 
 // ListPrompts is every prompt of the server as raw objects.
 func (s *Session) ListPrompts(ctx context.Context) ([]json.RawMessage, error) {
-	return s.list(ctx, s.caps.Prompts != nil, "prompts/list", "prompts")
+	return s.list(ctx, s.agreed.Capabilities.Prompts != nil, "prompts/list", "prompts")
 }
 
 // ReadResource is the result of resources/read, which may ask for input.
 func (s *Session) ReadResource(ctx context.Context, uri string, w With) (*Result, error) {
-	if s.caps.Resources == nil {
+	if s.agreed.Capabilities.Resources == nil {
 		return nil, s.notOffered("resources")
 	}
 	plain := len(w.InputResponses) == 0 && w.Capabilities == nil
@@ -166,7 +119,7 @@ func (s *Session) ReadResource(ctx context.Context, uri string, w With) (*Result
 
 // GetPrompt is the result of prompts/get, which may ask for input.
 func (s *Session) GetPrompt(ctx context.Context, name string, arguments map[string]string, w With) (*Result, error) {
-	if s.caps.Prompts == nil {
+	if s.agreed.Capabilities.Prompts == nil {
 		return nil, s.notOffered("prompts")
 	}
 	args, err := json.Marshal(arguments)
@@ -181,7 +134,7 @@ func (s *Session) GetPrompt(ctx context.Context, name string, arguments map[stri
 // uri. known are the arguments that are set already
 // (2025-11-25, server/utilities/completion).
 func (s *Session) Complete(ctx context.Context, ref json.RawMessage, argument, value string, known map[string]string) (*Result, error) {
-	if s.caps.Completions == nil {
+	if s.agreed.Capabilities.Completions == nil {
 		return nil, fault.New(fault.Protocol, "server %s offers no completion", s.server)
 	}
 	arg, _ := json.Marshal(map[string]string{"name": argument, "value": value}) // strings always marshal
@@ -204,11 +157,11 @@ var LogLevels = []string{"debug", "info", "notice", "warning", "error", "critica
 // SetLogLevel asks the server for log messages of a level and above. Under the
 // stateless protocol every later request says so instead (2026-07-28, SEP-2577).
 func (s *Session) SetLogLevel(ctx context.Context, level string) error {
-	if s.caps.Logging == nil {
+	if s.agreed.Capabilities.Logging == nil {
 		return fault.New(fault.Protocol, "server %s offers no log messages", s.server)
 	}
-	if s.version >= stateless {
-		s.setTriple(level)
+	if s.Stateless() {
+		s.agreed.Metadata.SetLogLevel(level)
 		return nil
 	}
 	_, err := s.get(ctx, "logging/setLevel", `"level":`+rpc.Quote(level), With{})
@@ -219,8 +172,8 @@ func (s *Session) SetLogLevel(ctx context.Context, level string) error {
 // completions and logging the server offers.
 func (s *Session) Capabilities() Capabilities {
 	return Capabilities{
-		Tools: s.caps.Tools != nil, Resources: s.caps.Resources != nil, Prompts: s.caps.Prompts != nil,
-		Subscribe: s.caps.Resources != nil && s.caps.Resources.Subscribe, Completions: s.caps.Completions != nil, Logging: s.caps.Logging != nil,
+		Tools: s.agreed.Capabilities.Tools != nil, Resources: s.agreed.Capabilities.Resources != nil, Prompts: s.agreed.Capabilities.Prompts != nil,
+		Subscribe: s.agreed.Capabilities.Resources != nil && s.agreed.Capabilities.Resources.Subscribe, Completions: s.agreed.Capabilities.Completions != nil, Logging: s.agreed.Capabilities.Logging != nil,
 	}
 }
 
@@ -288,7 +241,7 @@ const maxFresh = 24 * time.Hour
 // answers of either cacheScope may be kept in it; nothing of it is shared.
 func (s *Session) fresh(res json.RawMessage) time.Duration {
 	ms, ok := rpc.Integer(jsontext.Get(res, "ttlMs"))
-	if s.version < stateless || !ok || ms <= 0 {
+	if !s.Stateless() || !ok || ms <= 0 {
 		return 0
 	}
 	return time.Duration(min(ms, maxFresh.Milliseconds())) * time.Millisecond
@@ -305,7 +258,7 @@ func (s *Session) walk(ctx context.Context, method, member string) (items []json
 	}
 	cursors := map[string]bool{}
 	size := 0
-	m := rpc.Request{Method: method, Asker: s.triple()}
+	m := rpc.Request{Method: method, Asker: s.agreed.Metadata.Members()}
 	for page := 1; ; page++ {
 		res, err := s.conn.Do(ctx, m)
 		switch {

@@ -19,9 +19,9 @@ func (p peer) Asked(method string, m jsonline.Message, origin any) {
 	p.s.asked(method, m, in)
 }
 
-func (p peer) Answered(id int64, m jsonline.Message) bool { return p.s.link.answered(id, m) }
+func (p peer) Answered(id int64, m jsonline.Message) bool { return p.s.hands.Answered(id, m) }
 
-func (p peer) Failed(id int64, why *fault.Error) { p.s.link.failed(id, why) }
+func (p peer) Failed(id int64, why *fault.Error) { p.s.hands.Failed(id, why) }
 
 func (p peer) Late(id int64) {
 	p.s.count(countLate)

@@ -11,12 +11,10 @@ package session
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -24,6 +22,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/aurorabot-dev/platform/mcpkit/client/internal/pipe"
+	"github.com/aurorabot-dev/platform/mcpkit/client/session/handshake"
 	"github.com/aurorabot-dev/platform/mcpkit/client/session/rpc"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
 	"github.com/aurorabot-dev/platform/mcpkit/signal"
@@ -51,13 +50,10 @@ type Session struct {
 	wire    rpc.Wire
 	remote  bool // the wire is somebody else's: what is at its end is not started by us
 	conn    *rpc.Conn
-	link    *link
-	sdk     *mcp.ClientSession
-	version string                 // negotiated
-	meta    atomic.Pointer[[]byte] // members of each request's _meta under the stateless protocol; nil under older ones
-	caps    mcp.ServerCapabilities
-	acks    atomic.Bool   // the server wants aurora/ack
-	slots   chan struct{} // one taken by each tool call
+	hands   *handshake.Handshake
+	agreed  handshake.Agreement // zero until the handshake is done
+	acks    atomic.Bool         // the server wants aurora/ack
+	slots   chan struct{}       // one taken by each tool call
 	signals *queue
 	reports reports
 	logs    logLimit
@@ -150,7 +146,11 @@ func New(ctx context.Context, c Conn, o Options, owner Owner) (*Session, error) 
 		Server: c.Server, Peer: peer{s}, Ended: s.crashCode,
 		Timeout: cfg.CallTimeout, MaxTime: cfg.MaxCallTime, MaxLine: cfg.MaxLine,
 	})
-	s.link = newLink(s)
+	s.hands = handshake.New(s.wire, handshake.Options{
+		Server: c.Server, Self: mcp.Implementation{Name: o.Name, Version: o.Version},
+		Features: cfg.features(), Relay: cfg.Relay, Probes: o.Probes, ProbeTimeout: o.ProbeTimeout, Remote: s.remote,
+		Ended: s.ended, Err: func() error { return s.err }, Closing: s.closing.Load,
+	})
 	return s, nil
 }
 
@@ -162,152 +162,22 @@ func (s *Session) Open(ctx context.Context) error {
 	go s.readAll()
 	go s.deliver()
 
-	if err := s.negotiate(ctx); err != nil {
+	agreed, err := s.hands.Negotiate(ctx)
+	if err != nil {
 		s.fail(fmt.Errorf("the session could not be opened: %w", err))
 		s.wire.Close()
 		s.Release() // nobody can do it later
 		<-s.done
 		return fmt.Errorf("connecting to server %s: %w", s.server, err)
 	}
+	s.agreed = *agreed
+	_, acks := s.agreed.Capabilities.Experimental[methodEvent]
+	s.acks.Store(acks)
 	s.owner.Opened(ctx)
 	s.signals.insist()
 	s.work.Go(func() { s.owner.Keep(s.ctx) })
-	if s.version >= stateless {
+	if s.Stateless() {
 		s.work.Go(s.listen)
-	}
-	return nil
-}
-
-// negotiate opens the session in the newest era that the server stands.
-func (s *Session) negotiate(ctx context.Context) error {
-	known := s.o.Probes.era(s.server)
-	features := mcp.ClientCapabilities{}
-	opts := &mcp.ClientOptions{
-		Capabilities: &features,
-		// An input_required result goes to the caller as it is.
-		MultiRoundTrip: &mcp.MultiRoundTripOptions{Disabled: true},
-	}
-	if len(s.cfg.Roots) > 0 {
-		features.RootsV2 = &mcp.RootCapabilities{}
-	}
-	if s.cfg.Sampling {
-		features.Sampling = &mcp.SamplingCapabilities{}
-	}
-	if s.cfg.Elicit {
-		features.Elicitation = &mcp.ElicitationCapabilities{Form: &mcp.FormElicitationCapabilities{}, URL: &mcp.URLElicitationCapabilities{}}
-	}
-	c := mcp.NewClient(s.self(), opts)
-	probed := false
-	c.AddSendingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
-		return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
-			if method == "server/discover" {
-				probed = true
-				var cancel context.CancelFunc
-				ctx, cancel = context.WithTimeout(ctx, s.probeTime())
-				defer cancel()
-			}
-			return next(ctx, method, req)
-		}
-	})
-	var so mcp.ClientSessionOptions
-	if known == EraInitialize {
-		so.ProtocolVersion = "2025-11-25"
-	}
-	cs, err := c.Connect(ctx, s.link, &so)
-	s.link.open.Store(true)
-	if err != nil {
-		if s.link.broken.Load() { // the server's last words may still be on their way
-			select {
-			case <-s.ended:
-			case <-ctx.Done():
-			}
-		}
-		select {
-		case <-s.ended:
-			if probed && !s.link.probeAnswered.Load() && ctx.Err() == nil && !s.closing.Load() {
-				s.o.Probes.suspect(s.server)
-				return fmt.Errorf("%w (%v)", ErrProbeKilled, s.err)
-			}
-			return s.err
-		default:
-		}
-		if ctx.Err() != nil {
-			return fmt.Errorf("no answer to the greeting: %w", ctx.Err())
-		}
-		if f := s.link.why.Load(); f != nil {
-			return f
-		}
-		if known == EraInitialize {
-			s.o.Probes.learn(s.server, "") // perhaps it has become a newer one
-		}
-		if strings.Contains(err.Error(), "unsupported protocol version") {
-			return fmt.Errorf("%w; this client speaks %s", err, strings.Join(ProtocolVersions, ", "))
-		}
-		return err
-	}
-	s.sdk = cs
-	res := cs.InitializeResult()
-	s.version = res.ProtocolVersion
-	if res.Capabilities != nil {
-		s.caps = *res.Capabilities
-	}
-	_, acks := s.caps.Experimental[methodEvent]
-	s.acks.Store(acks)
-	if s.version >= stateless {
-		s.setTriple("")
-	} else if probed && !s.link.probeAnswered.Load() && !s.remote || s.o.Probes.suspected(s.server) {
-		// It is mute on the probe, or dies of it. Far away it may just be slow today.
-		s.o.Probes.learn(s.server, EraInitialize)
-	}
-	return nil
-}
-
-// probeTime is how long the probe may take: to a remote server the connection is
-// part of it, and it may have to wake up.
-func (s *Session) probeTime() time.Duration {
-	if s.remote {
-		return 4 * s.o.ProbeTimeout
-	}
-	return s.o.ProbeTimeout
-}
-
-func (s *Session) self() *mcp.Implementation {
-	return &mcp.Implementation{Name: s.o.Name, Version: s.o.Version}
-}
-
-// setTriple makes what each request says of the client under the stateless
-// protocol, and the level of log messages it asks for, if any.
-func (s *Session) setTriple(logLevel string) {
-	var caps struct { // the SDK's own type marshals roots wrongly
-		Roots       *mcp.RootCapabilities        `json:"roots,omitempty"`
-		Sampling    *mcp.SamplingCapabilities    `json:"sampling,omitempty"`
-		Elicitation *mcp.ElicitationCapabilities `json:"elicitation,omitempty"`
-	}
-	if len(s.cfg.Roots) > 0 {
-		caps.Roots = &mcp.RootCapabilities{}
-	}
-	if s.cfg.Sampling {
-		caps.Sampling = &mcp.SamplingCapabilities{}
-	}
-	if s.cfg.Elicit {
-		caps.Elicitation = &mcp.ElicitationCapabilities{Form: &mcp.FormElicitationCapabilities{}, URL: &mcp.URLElicitationCapabilities{}}
-	}
-	meta := map[string]any{
-		mcp.MetaKeyProtocolVersion:    s.version,
-		mcp.MetaKeyClientInfo:         s.self(),
-		mcp.MetaKeyClientCapabilities: caps,
-	}
-	if logLevel != "" {
-		meta[mcp.MetaKeyLogLevel] = logLevel
-	}
-	b, _ := json.Marshal(meta) // strings and plain structs always marshal
-	b = b[1 : len(b)-1]
-	s.meta.Store(&b)
-}
-
-func (s *Session) triple() []byte {
-	if b := s.meta.Load(); b != nil {
-		return *b
 	}
 	return nil
 }
@@ -338,7 +208,7 @@ func (s *Session) fail(err error) {
 		s.conn.Close(s.lost(err), false)
 		s.asking.close()
 		close(s.ended)
-		s.link.Close()
+		s.hands.Close()
 		s.owner.Over(err)
 		s.work.Go(func() {
 			if errors.Is(err, ErrHung) {
@@ -437,19 +307,14 @@ func (s *Session) Alias() string { return s.alias }
 func (s *Session) Config() Config { return s.cfg }
 
 // Stateless reports whether the session speaks the protocol without initialize.
-func (s *Session) Stateless() bool { return s.version >= stateless }
+func (s *Session) Stateless() bool { return s.agreed.Version >= handshake.Stateless }
 
 // Info is the session's present state.
 func (s *Session) Info() Info {
 	i := Info{
-		Server: s.server, Instance: s.instance, ProtocolVersion: s.version,
+		Server: s.server, Instance: s.instance, ProtocolVersion: s.agreed.Version,
+		ServerName: s.agreed.ServerName, ServerVersion: s.agreed.ServerVersion, Instructions: s.agreed.Instructions,
 		InFlight: len(s.slots),
-	}
-	if r := s.sdk.InitializeResult(); r != nil {
-		i.Instructions = r.Instructions
-		if r.ServerInfo != nil {
-			i.ServerName, i.ServerVersion = r.ServerInfo.Name, r.ServerInfo.Version
-		}
 	}
 	var err error
 	if i.Tools, err = s.owner.Tools(); err != nil {
@@ -485,9 +350,7 @@ func (s *Session) deliver() {
 	close(s.signals.drained)
 	<-s.read
 	s.work.Wait()
-	if s.sdk != nil {
-		s.sdk.Wait() // the error is the session's own
-	}
+	s.hands.Wait()
 	if n := s.signals.dropped() + refused; n > 0 {
 		s.log.Error("signals were lost: the sink did not take them", "count", n)
 	}

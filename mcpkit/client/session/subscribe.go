@@ -18,7 +18,7 @@ const (
 // Subscribe has the server tell of a resource's changes, and returns when it has
 // agreed.
 func (s *Session) Subscribe(ctx context.Context, uri string) error {
-	if s.version >= stateless {
+	if s.Stateless() {
 		return s.stream.subscribe(ctx, s, uri)
 	}
 	_, err := s.get(ctx, "resources/subscribe", `"uri":`+rpc.Quote(uri), With{})
@@ -27,7 +27,7 @@ func (s *Session) Subscribe(ctx context.Context, uri string) error {
 
 // Unsubscribe ends what Subscribe began.
 func (s *Session) Unsubscribe(uri string) {
-	if s.version >= stateless {
+	if s.Stateless() {
 		s.stream.poke()
 		return
 	}
@@ -41,7 +41,7 @@ func (s *Session) Unsubscribe(uri string) {
 // Resubscribe takes up the watches that an earlier session of the server had.
 func (s *Session) Resubscribe(ctx context.Context) {
 	for _, uri := range s.owner.Watched() {
-		if s.version < stateless {
+		if !s.Stateless() {
 			if err := s.Subscribe(ctx, uri); err != nil {
 				s.log.Warn("a watched resource cannot be subscribed to any more", "uri", uri, "error", err)
 				continue

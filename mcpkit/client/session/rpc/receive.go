@@ -147,9 +147,6 @@ func (c *Conn) answered(line []byte, m jsonline.Message, owned bool) {
 	c.o.Peer.Report(ProblemUnmatched, "an answer to no open request", line)
 }
 
-// Quote is v as a JSON string.
-func Quote(v string) string { return string(jsontext.Quote(v)) }
-
 // origin is the origin of the request with a raw id; nil where there is none.
 func (c *Conn) origin(in []byte) any {
 	if id, ok := Integer(in); ok {

@@ -1,12 +1,10 @@
 package rpc
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"io"
-	"math"
 	"strconv"
 	"sync"
 	"time"
@@ -120,7 +118,7 @@ func (c *Conn) giveUp(id int64, reason string) bool {
 
 func cancelled(id int64, reason string) []byte {
 	r, _ := json.Marshal(reason) // a string always marshals
-	b := append([]byte(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":`), strconv.FormatInt(id, 10)...)
+	b := append([]byte(`{"jsonrpc":"2.0","method":"`+MethodCancelled+`","params":{"requestId":`), strconv.FormatInt(id, 10)...)
 	return append(append(append(b, `,"reason":`...), r...), "}}"...)
 }
 
@@ -199,6 +197,8 @@ func (c *Conn) outcome(method string, a answer) (json.RawMessage, *fault.Error) 
 	return nil, f
 }
 
+// GaveUp is the failure of a request whose caller does not wait any more: the time
+// of ctx is up, or ctx was cancelled, and its cause says why.
 func GaveUp(ctx context.Context, method string) *fault.Error {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return fault.New(fault.Timeout, "the caller's time for %s was up", method)
@@ -214,56 +214,4 @@ func GaveUp(ctx context.Context, method string) *fault.Error {
 // IsMethodMissing reports whether the server said that it knows no such method.
 func IsMethodMissing(e *fault.Error) bool {
 	return e.Code == fault.Protocol && string(jsontext.Get(e.Data, "code")) == "-32601"
-}
-
-// Integer is the id that raw stands for. Servers that keep all numbers as
-// floating point may send it back as one.
-func Integer(raw []byte) (int64, bool) {
-	if n, err := strconv.ParseInt(string(raw), 10, 64); err == nil {
-		return n, true
-	}
-	if len(raw) == 0 || raw[0] == '"' {
-		return 0, false
-	}
-	f, err := strconv.ParseFloat(string(raw), 64)
-	if err != nil || f != math.Trunc(f) || math.Abs(f) > 1<<53 {
-		return 0, false
-	}
-	return int64(f), true
-}
-
-// Members is the members of the object raw, without braces and line ends, except
-// those that drop names. It reports false where raw is no object.
-func Members(raw []byte, drop func(name []byte) bool) ([]byte, bool) {
-	var out []byte
-	ok := jsontext.Members(raw, func(name, value []byte) bool {
-		if drop == nil || !drop(name) {
-			if len(out) > 0 {
-				out = append(out, ',')
-			}
-			n, _ := json.Marshal(string(name))
-			out = append(append(append(out, n...), ':'), OneLine(value)...)
-		}
-		return true
-	})
-	return out, ok
-}
-
-// OneLine drops line ends, which valid JSON has only between tokens.
-func OneLine(b []byte) []byte {
-	if bytes.IndexByte(b, '\n') < 0 && bytes.IndexByte(b, '\r') < 0 {
-		return b
-	}
-	out := make([]byte, 0, len(b))
-	for _, c := range b {
-		if c != '\n' && c != '\r' {
-			out = append(out, c)
-		}
-	}
-	return out
-}
-
-// ReservedMeta reports whether only the session may write that member of _meta.
-func ReservedMeta(name []byte) bool {
-	return string(name) == "progressToken" || bytes.HasPrefix(name, []byte("io.modelcontextprotocol/"))
 }

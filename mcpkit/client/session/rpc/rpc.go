@@ -24,6 +24,10 @@ const (
 	ProblemTooLong   = "line_too_long"
 )
 
+// MethodCancelled tells the other side that nobody waits for an answer any more
+// (2025-11-25, basic/utilities/cancellation).
+const MethodCancelled = "notifications/cancelled"
+
 // Peer hears what arrives beside the answers to requests of this package. Its
 // methods are called by the goroutine of [Conn.Run], one at a time and in the
 // order of arrival, except Quiet, which is called by those of [Conn.Do].

@@ -1,4 +1,4 @@
-package session
+package handshake
 
 import (
 	"encoding/json"

@@ -1,4 +1,4 @@
-package session
+package handshake
 
 import (
 	"bytes"
@@ -19,9 +19,9 @@ import (
 )
 
 // link is the SDK's end of a session: its transport and its connection. The
-// SDK sees what concerns negotiation, no more.
+// SDK sees the messages of the negotiation and nothing else.
 type link struct {
-	s    *Session
+	wire rpc.Wire
 	in   chan jsonrpc.Message
 	done chan struct{}
 	once sync.Once
@@ -35,9 +35,9 @@ type link struct {
 	sent map[int64]string // method of each request of the SDK without an answer
 }
 
-func newLink(s *Session) *link {
+func newLink(wire rpc.Wire) *link {
 	return &link{
-		s: s, in: make(chan jsonrpc.Message, 4), done: make(chan struct{}),
+		wire: wire, in: make(chan jsonrpc.Message, 4), done: make(chan struct{}),
 		sent: map[int64]string{},
 	}
 }
@@ -66,7 +66,7 @@ func (l *link) Write(ctx context.Context, msg jsonrpc.Message) error {
 			l.sent[id] = m.Method
 			l.mu.Unlock()
 			l.why.Store(nil)
-		} else if m.Method == methodCancelled && !l.open.Load() {
+		} else if m.Method == rpc.MethodCancelled && !l.open.Load() {
 			return nil // before initialize a notification may end what the probe did not
 		}
 	}
@@ -74,7 +74,7 @@ func (l *link) Write(ctx context.Context, msg jsonrpc.Message) error {
 	if err != nil {
 		return fmt.Errorf("encoding a message: %w", err)
 	}
-	err = l.s.wire.Send(ctx, b)
+	err = l.wire.Send(ctx, b)
 	if errors.Is(err, io.ErrClosedPipe) {
 		l.broken.Store(true)
 		return io.EOF
@@ -97,7 +97,7 @@ func (l *link) answered(id int64, m jsonline.Message) bool {
 	if !ok {
 		return false
 	}
-	if method == "server/discover" {
+	if method == methodDiscover {
 		l.probeAnswered.Store(true)
 	}
 	jid, err := jsonrpc.MakeID(float64(id))
@@ -108,7 +108,7 @@ func (l *link) answered(id int64, m jsonline.Message) bool {
 	if m.Error != nil {
 		e := new(jsonrpc.Error)
 		if err := json.Unmarshal(m.Error, e); err != nil {
-			e = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "an error that is none: " + printable(m.Error)}
+			e = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "an error that is none: " + rpc.Printable(m.Error)}
 		}
 		r.Error = e
 	}
@@ -116,7 +116,7 @@ func (l *link) answered(id int64, m jsonline.Message) bool {
 	return true
 }
 
-// failed answers a request of the SDK that failed on its way.
+// failed answers a request of the SDK that the wire could not deliver.
 func (l *link) failed(id int64, why *fault.Error) {
 	l.why.Store(why)
 	l.answered(id, jsonline.Message{Error: []byte(`{"code":-32000,"message":` + rpc.Quote(why.Message) + `}`)})
