@@ -47,6 +47,7 @@ import (
 	"time"
 
 	"github.com/aurorabot-dev/platform/mcpkit/client/session"
+	"github.com/aurorabot-dev/platform/mcpkit/client/session/asking"
 	"github.com/aurorabot-dev/platform/mcpkit/client/session/handshake"
 	"github.com/aurorabot-dev/platform/mcpkit/client/session/rpc"
 	"github.com/aurorabot-dev/platform/mcpkit/signal"
@@ -63,7 +64,7 @@ type (
 	Result       = session.Result
 	With         = session.With
 	Relay        = handshake.Features
-	Asker        = session.Asker
+	Asker        = asking.Asker
 	Eras         = handshake.Eras
 	Wire         = rpc.Wire
 	Line         = rpc.Line

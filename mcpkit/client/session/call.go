@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/aurorabot-dev/platform/internal/jsontext"
+	"github.com/aurorabot-dev/platform/mcpkit/client/session/asking"
 	"github.com/aurorabot-dev/platform/mcpkit/client/session/rpc"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
 )
@@ -34,7 +35,7 @@ type CallRequest struct {
 	// Ask answers what the server asks in the middle of the call, where the session
 	// offers that; nil refuses. Calls of one Asker see each other's questions, where
 	// the server has several of them in flight; others never do.
-	Ask   Asker
+	Ask   asking.Asker
 	Asker string
 
 	// OnProgress gets the params of notifications/progress, the latest only
@@ -134,7 +135,7 @@ func (s *Session) call(ctx context.Context, r CallRequest) (json.RawMessage, *fa
 	defer func() { <-s.slots }()
 	if s.cfg.Elicit || s.cfg.Sampling {
 		var leave func()
-		m.Origin, leave = s.asking.enter(&r)
+		m.Origin, leave = s.asking.Enter(r.Ask, r.Asker)
 		defer leave()
 	}
 	return s.conn.Do(ctx, m)

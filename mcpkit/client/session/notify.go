@@ -36,7 +36,7 @@ func (s *Session) notified(method string, params []byte, owned bool) {
 		}
 		s.passOn(method, params, owned)
 	case rpc.MethodCancelled:
-		s.asking.cancel(string(jsontext.Get(params, "requestId")))
+		s.asking.Cancel(string(jsontext.Get(params, "requestId")))
 	case methodUpdated:
 		s.updated(params, owned)
 	case "notifications/subscriptions/acknowledged":
@@ -101,7 +101,6 @@ func (s *Session) ack(a signal.Ack) {
 
 // Codes of reports, in signal.Fault, beside those of package rpc.
 const (
-	problemUninvited   = "uninvited_request"
 	problemLogFlood    = "log_flood"
 	problemUpdateFlood = "update_flood"
 	problemList        = "list_guard"

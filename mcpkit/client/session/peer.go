@@ -3,6 +3,7 @@ package session
 import (
 	"time"
 
+	"github.com/aurorabot-dev/platform/mcpkit/client/session/asking"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
 	"github.com/aurorabot-dev/platform/mcpkit/internal/jsonline"
 )
@@ -15,8 +16,8 @@ func (p peer) Alive() { p.s.alive() }
 func (p peer) Notified(method string, params []byte, owned bool) { p.s.notified(method, params, owned) }
 
 func (p peer) Asked(method string, m jsonline.Message, origin any) {
-	in, _ := origin.(*inFlight)
-	p.s.asked(method, m, in)
+	in, _ := origin.(*asking.Call)
+	p.s.asking.Asked(method, m, in)
 }
 
 func (p peer) Answered(id int64, m jsonline.Message) bool { return p.s.hands.Answered(id, m) }
@@ -30,4 +31,4 @@ func (p peer) Late(id int64) {
 
 func (p peer) Report(code, detail string, sample []byte) { p.s.Report(code, detail, sample) }
 
-func (p peer) Quiet() time.Duration { return p.s.asking.quiet() }
+func (p peer) Quiet() time.Duration { return p.s.asking.Quiet() }

@@ -11,6 +11,7 @@ package session
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -22,6 +23,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/aurorabot-dev/platform/mcpkit/client/internal/pipe"
+	"github.com/aurorabot-dev/platform/mcpkit/client/session/asking"
 	"github.com/aurorabot-dev/platform/mcpkit/client/session/handshake"
 	"github.com/aurorabot-dev/platform/mcpkit/client/session/rpc"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
@@ -60,7 +62,7 @@ type Session struct {
 	updates logLimit
 	cache   cache
 	stream  stream
-	asking  asking
+	asking  *asking.Questions
 	life    atomic.Int64 // when bytes last arrived, Unix nanoseconds
 
 	closing   atomic.Bool // Close was called
@@ -146,6 +148,10 @@ func New(ctx context.Context, c Conn, o Options, owner Owner) (*Session, error) 
 		Server: c.Server, Peer: peer{s}, Ended: s.crashCode,
 		Timeout: cfg.CallTimeout, MaxTime: cfg.MaxCallTime, MaxLine: cfg.MaxLine,
 	})
+	s.asking = asking.New(ctx, asking.Options{
+		Features: cfg.features(), Roots: cfg.Roots, Reply: s.conn.Reply, Report: s.Report,
+		Go: s.work.Go, // the read loop asks, so nobody has begun to wait for the others
+	})
 	s.hands = handshake.New(s.wire, handshake.Options{
 		Server: c.Server, Self: mcp.Implementation{Name: o.Name, Version: o.Version},
 		Features: cfg.features(), Relay: cfg.Relay, Probes: o.Probes, ProbeTimeout: o.ProbeTimeout, Remote: s.remote,
@@ -206,7 +212,7 @@ func (s *Session) fail(err error) {
 	s.endOnce.Do(func() {
 		s.err = err
 		s.conn.Close(s.lost(err), false)
-		s.asking.close()
+		s.asking.Close()
 		close(s.ended)
 		s.hands.Close()
 		s.owner.Over(err)
@@ -263,7 +269,7 @@ func (s *Session) Close(cause error) {
 		if cause != nil {
 			f = fault.From(cause)
 		}
-		s.asking.close()
+		s.asking.Close()
 		s.conn.Close(f, true)
 		s.wire.CloseSend(flushTime)
 		time.AfterFunc(drainTime, s.signals.hurry)
@@ -322,6 +328,17 @@ func (s *Session) Info() Info {
 	}
 	return i
 }
+
+// RootsResult is the answer to roots/list.
+func (s *Session) RootsResult() json.RawMessage { return asking.RootsResult(s.cfg.Roots) }
+
+// Relays says whether the server may make requests of a method of clients further
+// away, see [Config].Relay.
+func (s *Session) Relays(method string) bool { return s.cfg.Relay.Has(method) }
+
+// Offers says whether the client offered to answer requests of a method, such as
+// handshake.MethodElicit.
+func (s *Session) Offers(method string) bool { return s.cfg.features().Has(method) }
 
 // Emit puts a signal into the queue; false means that the session is over.
 func (s *Session) Emit(sig signal.Signal) bool {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/aurorabot-dev/platform/internal/jsontext"
+	"github.com/aurorabot-dev/platform/mcpkit/client/session/asking"
 	"github.com/aurorabot-dev/platform/mcpkit/client/session/rpc"
 	"github.com/aurorabot-dev/platform/mcpkit/signal"
 )
@@ -58,7 +59,7 @@ func (s *Session) updated(params []byte, owned bool) {
 	s.cache.drop(methodRead + uri)
 	watched, deliver := s.owner.Updated(uri)
 	if !watched {
-		s.Report(problemUninvited, "news of a resource that nobody subscribed to", []byte(uri))
+		s.Report(asking.ProblemUninvited, "news of a resource that nobody subscribed to", []byte(uri))
 	}
 	if !s.updates.allow() {
 		s.Report(problemUpdateFlood, "changes of resources beyond the rate were not recorded", nil)
