@@ -55,12 +55,12 @@ func TestArgumentsAndMetaArriveAsGiven(t *testing.T) {
 				ProgressToken json.Number `json:"progressToken"`
 			} `json:"_meta"`
 		}
-		if err := json.Unmarshal([]byte(res.Text()), &sent); err != nil {
+		if err := json.Unmarshal([]byte(textOf(res)), &sent); err != nil {
 			t.Fatal(err)
 		}
 		want := strings.Replace(c.want, "ID", sent.Meta.ProgressToken.String(), 1)
-		if res.Text() != want {
-			t.Errorf("got  %s\nwant %s", res.Text(), want)
+		if textOf(res) != want {
+			t.Errorf("got  %s\nwant %s", textOf(res), want)
 		}
 	}
 }
@@ -183,7 +183,7 @@ func TestProgressBuysTimeUpToTheCeiling(t *testing.T) {
 	res, err := k.Call(deadline(t), client.CallRequest{Server: "progress", Tool: "echo",
 		Arguments:  []byte(`{"message":"done","times":8,"millis":100}`),
 		OnProgress: func(p json.RawMessage) { last = string(p) }})
-	if err != nil || res.Text() != "done" {
+	if err != nil || textOf(res) != "done" {
 		t.Errorf("progress did not buy time: %v", err)
 	}
 	if !strings.Contains(last, `"total":8`) {
@@ -309,7 +309,7 @@ func TestAQuestionInTheMiddleOfACallReachesItsCallerAndStopsTheClock(t *testing.
 			time.Sleep(900 * time.Millisecond) // a person thinks for three times as long as a call may take
 			return json.RawMessage(`{"action":"accept","content":{"name":"Ada"}}`), nil
 		}})
-	if err != nil || !strings.Contains(res.Text(), `"name":"Ada"`) {
+	if err != nil || !strings.Contains(textOf(res), `"name":"Ada"`) {
 		t.Errorf("elicitation gave %v, %v", res, err)
 	}
 	_, err = k.Call(deadline(t), client.CallRequest{Server: "elicit", Tool: "echo", Ask: func(context.Context, string, json.RawMessage) (json.RawMessage, error) {
@@ -318,7 +318,7 @@ func TestAQuestionInTheMiddleOfACallReachesItsCallerAndStopsTheClock(t *testing.
 	if err != nil {
 		t.Error(err)
 	}
-	if res, err := k.Call(deadline(t), client.CallRequest{Server: "elicit", Tool: "echo"}); err != nil || !strings.Contains(res.Text(), "answers no questions") {
+	if res, err := k.Call(deadline(t), client.CallRequest{Server: "elicit", Tool: "echo"}); err != nil || !strings.Contains(textOf(res), "answers no questions") {
 		t.Errorf("a caller that answers nothing: %v, %v", res, err)
 	}
 }
@@ -345,7 +345,7 @@ func TestAQuestionOfOneOfSeveralCallersIsShownToNone(t *testing.T) {
 			if err != nil {
 				t.Error(err)
 			}
-			c <- res.Text()
+			c <- textOf(res)
 		}()
 		return c
 	}
@@ -374,7 +374,7 @@ func TestTheStatelessProtocolIsSpoken(t *testing.T) {
 		}
 		res, err = k.Call(deadline(t), client.CallRequest{Server: mode, Tool: "ask",
 			InputResponses: []byte(`{"q":{"action":"accept"}}`), RequestState: res.Member("requestState")})
-		if err != nil || res.NeedsInput() || !strings.Contains(res.Text(), `"requestState":"state-1"`) {
+		if err != nil || res.NeedsInput() || !strings.Contains(textOf(res), `"requestState":"state-1"`) {
 			t.Errorf("with the answers: %v, %v", res, err)
 		}
 	}

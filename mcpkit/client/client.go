@@ -48,6 +48,7 @@ import (
 
 	"github.com/aurorabot-dev/platform/mcpkit/client/session"
 	"github.com/aurorabot-dev/platform/mcpkit/client/session/asking"
+	"github.com/aurorabot-dev/platform/mcpkit/client/session/features"
 	"github.com/aurorabot-dev/platform/mcpkit/client/session/handshake"
 	"github.com/aurorabot-dev/platform/mcpkit/client/session/rpc"
 	"github.com/aurorabot-dev/platform/mcpkit/signal"
@@ -59,10 +60,10 @@ type (
 	Conn         = session.Conn
 	ServerConfig = session.Config
 	Info         = session.Info
-	Capabilities = session.Capabilities
-	CallRequest  = session.CallRequest
-	Result       = session.Result
-	With         = session.With
+	Capabilities = features.Capabilities
+	CallRequest  = features.CallRequest
+	Result       = features.Result
+	With         = features.With
 	Relay        = handshake.Features
 	Asker        = asking.Asker
 	Eras         = handshake.Eras
@@ -82,7 +83,7 @@ var (
 	ErrProbeKilled   = handshake.ErrProbeKilled
 	ErrHung          = session.ErrHung
 	ProtocolVersions = handshake.ProtocolVersions
-	LogLevels        = session.LogLevels
+	LogLevels        = features.LogLevels
 	NewEras          = handshake.NewEras
 	OpenEras         = handshake.OpenEras
 )

@@ -16,6 +16,7 @@ import (
 	"github.com/aurorabot-dev/platform/internal/jsontext"
 	"github.com/aurorabot-dev/platform/mcpkit/catalog"
 	"github.com/aurorabot-dev/platform/mcpkit/client/session"
+	"github.com/aurorabot-dev/platform/mcpkit/client/session/features"
 	"github.com/aurorabot-dev/platform/mcpkit/signal"
 )
 
@@ -62,7 +63,7 @@ type lists struct {
 }
 
 // keep takes up the lists that the server offers, and only those.
-func (l *lists) keep(c session.Capabilities) {
+func (l *lists) keep(c features.Capabilities) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.kept = [...]bool{tools: c.Tools, resources: c.Resources, prompts: c.Prompts}

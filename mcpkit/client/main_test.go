@@ -94,7 +94,20 @@ func call(m *client.Manager, ctx context.Context, server, tool, message string) 
 	if err != nil {
 		return "", err
 	}
-	return res.Text(), nil
+	return textOf(res), nil
+}
+
+// textOf is the text of a result's parts, joined by line ends.
+func textOf(r *client.Result) string {
+	var content struct{ Content []struct{ Type, Text string } }
+	json.Unmarshal(r.Raw, &content) // a result that does not decode has no text
+	var parts []string
+	for _, part := range content.Content {
+		if part.Type == "text" {
+			parts = append(parts, part.Text)
+		}
+	}
+	return strings.Join(parts, "\n")
 }
 
 func (k *kit) toolNames() (names []string) {

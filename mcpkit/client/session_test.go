@@ -187,7 +187,7 @@ func TestAServerThatWorksOnACallIsNotHung(t *testing.T) {
 	k := newKit(t)
 	k.connectWith(t, client.ServerConfig{PingInterval: 30 * time.Millisecond, PingTimeout: 50 * time.Millisecond}, "busy")
 	res, err := k.Call(deadline(t), client.CallRequest{Server: "busy", Tool: "echo", Arguments: []byte(`{"message":"done","millis":700}`)})
-	if err != nil || res.Text() != "done" {
+	if err != nil || textOf(res) != "done" {
 		t.Errorf("got %v, %v", res, err)
 	}
 }

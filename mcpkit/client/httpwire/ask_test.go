@@ -48,7 +48,7 @@ func TestAQuestionGoesToTheCallInWhoseAnswerItCame(t *testing.T) {
 				out <- outcome{who, "", err}
 				return
 			}
-			out <- outcome{who, res.Text(), nil}
+			out <- outcome{who, textOf(res), nil}
 		}()
 	}
 	for range callers {

@@ -62,7 +62,7 @@ func TestProgressComesBeforeTheAnswer(t *testing.T) {
 			res, err := s.Call(deadline(t), client.CallRequest{
 				Tool: "progress", Arguments: json.RawMessage(`{"message":""}`), OnProgress: func(p json.RawMessage) { last = string(p) },
 			})
-			if err != nil || res.Text() != "done" || !strings.Contains(last, `"step"`) {
+			if err != nil || textOf(res) != "done" || !strings.Contains(last, `"step"`) {
 				t.Errorf("%v, last progress %s", err, last)
 			}
 		})

@@ -205,7 +205,20 @@ func call(t testing.TB, s *client.Session, tool, text string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return res.Text(), nil
+	return textOf(res), nil
+}
+
+// textOf is the text of a result's parts, joined by line ends.
+func textOf(r *client.Result) string {
+	var content struct{ Content []struct{ Type, Text string } }
+	json.Unmarshal(r.Raw, &content) // a result that does not decode has no text
+	var parts []string
+	for _, part := range content.Content {
+		if part.Type == "text" {
+			parts = append(parts, part.Text)
+		}
+	}
+	return strings.Join(parts, "\n")
 }
 
 func mustEcho(t testing.TB, s *client.Session, text string) {

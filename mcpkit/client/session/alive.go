@@ -20,7 +20,7 @@ func (s *Session) CheckAlive(ctx context.Context) time.Duration {
 	if silent < s.cfg.PingInterval {
 		return s.cfg.PingInterval - silent
 	}
-	busy := len(s.slots) > 0 && silent < s.cfg.MaxCallTime
+	busy := s.InFlight() > 0 && silent < s.cfg.MaxCallTime
 	if busy || s.closing.Load() || s.signals.held(time.Now()) {
 		return s.cfg.PingInterval
 	}

@@ -7,13 +7,5 @@ import "context"
 // or ctx is done.
 func (s *Session) Drain(ctx context.Context) {
 	s.owner.Over(nil)
-	for range cap(s.slots) { // who has every slot knows that nobody else has one
-		select {
-		case s.slots <- struct{}{}:
-		case <-s.ended:
-			return
-		case <-ctx.Done():
-			return
-		}
-	}
+	s.Client.Drain(ctx)
 }

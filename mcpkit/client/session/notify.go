@@ -40,7 +40,7 @@ func (s *Session) notified(method string, params []byte, owned bool) {
 	case methodUpdated:
 		s.updated(params, owned)
 	case "notifications/subscriptions/acknowledged":
-		s.stream.acknowledged(params)
+		s.stream.Acknowledged(params)
 	case "notifications/elicitation/complete", "notifications/initialized":
 	default:
 		// list_changed of what the server offers leads to capability.changed if
@@ -49,7 +49,7 @@ func (s *Session) notified(method string, params []byte, owned bool) {
 			s.passOn(method, params, owned)
 			return
 		}
-		s.cache.listChanged(method)
+		s.Client.ListChanged(method)
 	}
 }
 
@@ -103,7 +103,6 @@ func (s *Session) ack(a signal.Ack) {
 const (
 	problemLogFlood    = "log_flood"
 	problemUpdateFlood = "update_flood"
-	problemList        = "list_guard"
 	ProblemTool        = "tool_dropped"
 
 	countLate = "late_response" // counted, but no fault

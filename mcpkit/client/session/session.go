@@ -24,7 +24,9 @@ import (
 
 	"github.com/aurorabot-dev/platform/mcpkit/client/internal/pipe"
 	"github.com/aurorabot-dev/platform/mcpkit/client/session/asking"
+	"github.com/aurorabot-dev/platform/mcpkit/client/session/features"
 	"github.com/aurorabot-dev/platform/mcpkit/client/session/handshake"
+	"github.com/aurorabot-dev/platform/mcpkit/client/session/listen"
 	"github.com/aurorabot-dev/platform/mcpkit/client/session/rpc"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
 	"github.com/aurorabot-dev/platform/mcpkit/signal"
@@ -39,6 +41,8 @@ const (
 // with Open, and ends with the server, its wire, or Close. It is safe for
 // concurrent use.
 type Session struct {
+	*features.Client // what the server offers: calls of tools, resources, prompts
+
 	o         Options
 	owner     Owner
 	ctx       context.Context // of what the session does by itself
@@ -55,13 +59,11 @@ type Session struct {
 	hands   *handshake.Handshake
 	agreed  handshake.Agreement // zero until the handshake is done
 	acks    atomic.Bool         // the server wants aurora/ack
-	slots   chan struct{}       // one taken by each tool call
 	signals *queue
 	reports reports
 	logs    logLimit
 	updates logLimit
-	cache   cache
-	stream  stream
+	stream  *listen.Stream
 	asking  *asking.Questions
 	life    atomic.Int64 // when bytes last arrived, Unix nanoseconds
 
@@ -127,7 +129,6 @@ func New(ctx context.Context, c Conn, o Options, owner Owner) (*Session, error) 
 		o: o, owner: owner, ctx: ctx, server: c.Server, alias: c.Alias, instance: c.Instance, cfg: cfg,
 		crashCode: fault.ServerCrashed,
 		log:       o.Logger.With("server", c.Server),
-		slots:     make(chan struct{}, cfg.MaxInFlight),
 		ended:     make(chan struct{}), read: make(chan struct{}), done: make(chan struct{}),
 	}
 	if c.Crashes > 0 {
@@ -138,7 +139,6 @@ func New(ctx context.Context, c Conn, o Options, owner Owner) (*Session, error) 
 		s.signals.holdBack()
 	}
 	s.logs, s.updates = newLogLimit(), newLogLimit()
-	s.stream.again = make(chan struct{}, 1)
 	s.life.Store(time.Now().UnixNano())
 	s.remote = c.Wire != nil
 	if s.wire = c.Wire; s.wire == nil {
@@ -152,12 +152,39 @@ func New(ctx context.Context, c Conn, o Options, owner Owner) (*Session, error) 
 		Features: cfg.features(), Roots: cfg.Roots, Reply: s.conn.Reply, Report: s.Report,
 		Go: s.work.Go, // the read loop asks, so nobody has begun to wait for the others
 	})
+	s.Client = features.New(s.features())
+	s.stream = listen.New(listen.Options{
+		Server: c.Server, Conn: s.conn, Agreed: &s.agreed, Watched: owner.Watched, Missed: s.changesMissed,
+		Ended: s.ended, Crash: s.crashCode,
+	})
 	s.hands = handshake.New(s.wire, handshake.Options{
 		Server: c.Server, Self: mcp.Implementation{Name: o.Name, Version: o.Version},
 		Features: cfg.features(), Relay: cfg.Relay, Probes: o.Probes, ProbeTimeout: o.ProbeTimeout, Remote: s.remote,
 		Ended: s.ended, Err: func() error { return s.err }, Closing: s.closing.Load,
 	})
 	return s, nil
+}
+
+// toolWire is a Wire whose messages look different by tool: it is told of each
+// reading of the list, and says for each tool why it cannot be called, or "".
+type toolWire interface {
+	Tools(list []json.RawMessage) []string
+}
+
+// features is how the session asks for what the server offers.
+func (s *Session) features() features.Options {
+	o := features.Options{
+		Server: s.server, Conn: s.conn, Agreed: &s.agreed, Report: s.Report, Ended: s.ended, Crash: s.crashCode, Log: s.log,
+		CallTimeout: s.cfg.CallTimeout, MaxInFlight: s.cfg.MaxInFlight, MaxTools: s.cfg.MaxTools,
+		MaxPages: s.cfg.MaxPages, MaxLine: s.cfg.MaxLine, ListTimeout: s.cfg.ListTimeout,
+	}
+	if s.cfg.Elicit || s.cfg.Sampling {
+		o.Questions = s.asking
+	}
+	if w, ok := s.wire.(toolWire); ok {
+		o.Tools = w.Tools
+	}
+	return o
 }
 
 // Open negotiates, and has the owner read what it needs. It is called once. After
@@ -183,7 +210,7 @@ func (s *Session) Open(ctx context.Context) error {
 	s.signals.insist()
 	s.work.Go(func() { s.owner.Keep(s.ctx) })
 	if s.Stateless() {
-		s.work.Go(s.listen)
+		s.work.Go(func() { s.stream.Run(s.ctx) })
 	}
 	return nil
 }
@@ -313,14 +340,14 @@ func (s *Session) Alias() string { return s.alias }
 func (s *Session) Config() Config { return s.cfg }
 
 // Stateless reports whether the session speaks the protocol without initialize.
-func (s *Session) Stateless() bool { return s.agreed.Version >= handshake.Stateless }
+func (s *Session) Stateless() bool { return s.agreed.Stateless() }
 
 // Info is the session's present state.
 func (s *Session) Info() Info {
 	i := Info{
 		Server: s.server, Instance: s.instance, ProtocolVersion: s.agreed.Version,
 		ServerName: s.agreed.ServerName, ServerVersion: s.agreed.ServerVersion, Instructions: s.agreed.Instructions,
-		InFlight: len(s.slots),
+		InFlight: s.InFlight(),
 	}
 	var err error
 	if i.Tools, err = s.owner.Tools(); err != nil {

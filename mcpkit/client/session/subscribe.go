@@ -7,6 +7,7 @@ import (
 
 	"github.com/aurorabot-dev/platform/internal/jsontext"
 	"github.com/aurorabot-dev/platform/mcpkit/client/session/asking"
+	"github.com/aurorabot-dev/platform/mcpkit/client/session/features"
 	"github.com/aurorabot-dev/platform/mcpkit/client/session/rpc"
 	"github.com/aurorabot-dev/platform/mcpkit/signal"
 )
@@ -20,21 +21,21 @@ const (
 // agreed.
 func (s *Session) Subscribe(ctx context.Context, uri string) error {
 	if s.Stateless() {
-		return s.stream.subscribe(ctx, s, uri)
+		return s.stream.Subscribe(ctx, uri)
 	}
-	_, err := s.get(ctx, "resources/subscribe", `"uri":`+rpc.Quote(uri), With{})
+	_, err := s.Request(ctx, "resources/subscribe", `"uri":`+rpc.Quote(uri), features.With{})
 	return err
 }
 
 // Unsubscribe ends what Subscribe began.
 func (s *Session) Unsubscribe(uri string) {
 	if s.Stateless() {
-		s.stream.poke()
+		s.stream.Reopen()
 		return
 	}
 	ctx, cancel := context.WithTimeout(s.ctx, unsubscribeTime)
 	defer cancel()
-	if _, err := s.get(ctx, "resources/unsubscribe", `"uri":`+rpc.Quote(uri), With{}); err != nil {
+	if _, err := s.Request(ctx, "resources/unsubscribe", `"uri":`+rpc.Quote(uri), features.With{}); err != nil {
 		s.log.Debug("a subscription could not be ended", "uri", uri, "error", err)
 	}
 }
@@ -56,7 +57,7 @@ func (s *Session) Resubscribe(ctx context.Context) {
 // is recorded and goes no further.
 func (s *Session) updated(params []byte, owned bool) {
 	uri := jsontext.String(jsontext.Get(params, "uri"))
-	s.cache.drop(methodRead + uri)
+	s.ResourceChanged(uri)
 	watched, deliver := s.owner.Updated(uri)
 	if !watched {
 		s.Report(asking.ProblemUninvited, "news of a resource that nobody subscribed to", []byte(uri))
@@ -69,6 +70,16 @@ func (s *Session) updated(params []byte, owned bool) {
 		params = append([]byte(nil), params...)
 	}
 	s.Emit(signal.Signal{Kind: signal.Notification, Method: methodUpdated, Params: params, RecordOnly: !deliver})
+}
+
+// changesMissed is told that the stream of changes was broken, and that those of the
+// resources uris may have been missed too.
+func (s *Session) changesMissed(uris []string) {
+	s.ChangesMissed()
+	s.owner.ListsStale()
+	for _, uri := range uris {
+		s.perhapsUpdated(uri)
+	}
 }
 
 // perhapsUpdated tells of a change that may have been missed.

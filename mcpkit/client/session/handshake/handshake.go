@@ -68,6 +68,9 @@ type Agreement struct {
 	Instructions              string // the server's words: data, never orders
 }
 
+// Stateless reports whether the version is one without initialize.
+func (a *Agreement) Stateless() bool { return a.Version >= Stateless }
+
 // Handshake is the negotiation over one wire.
 type Handshake struct {
 	o    Options
@@ -135,7 +138,7 @@ func (h *Handshake) Negotiate(ctx context.Context) (*Agreement, error) {
 		a.ServerName, a.ServerVersion = res.ServerInfo.Name, res.ServerInfo.Version
 	}
 	a.Metadata = newMetadata(a.Version, h.o)
-	if a.Version < Stateless && (probed && !h.link.probeAnswered.Load() && !h.o.Remote || h.o.Probes.suspected(h.o.Server)) {
+	if !a.Stateless() && (probed && !h.link.probeAnswered.Load() && !h.o.Remote || h.o.Probes.suspected(h.o.Server)) {
 		// The server is mute on the probe, or dies of it. A remote one may just be slow today.
 		h.o.Probes.learn(h.o.Server, EraInitialize)
 	}

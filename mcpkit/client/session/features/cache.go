@@ -1,4 +1,4 @@
-package session
+package features
 
 import (
 	"encoding/json"
@@ -34,7 +34,8 @@ type cached struct {
 	size  int
 }
 
-// now is what put needs to know whether anything was dropped since.
+// now is the generation that put compares with, to know whether anything was dropped
+// since.
 func (c *cache) now() uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -1,12 +1,10 @@
-package session
+package features
 
 import (
 	"context"
 	"encoding/json"
-	"strings"
 	"time"
 
-	"github.com/aurorabot-dev/platform/internal/jsontext"
 	"github.com/aurorabot-dev/platform/mcpkit/client/session/asking"
 	"github.com/aurorabot-dev/platform/mcpkit/client/session/rpc"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
@@ -44,54 +42,23 @@ type CallRequest struct {
 	OnProgress func(params json.RawMessage)
 }
 
-// Result is the answer to a call.
-type Result struct {
-	Raw json.RawMessage // the JSON-RPC result, byte for byte but for invalid UTF-8
-}
-
-// IsError reports whether the tool itself says that it failed.
-func (r *Result) IsError() bool { return string(jsontext.Get(r.Raw, "isError")) == "true" }
-
-// NeedsInput reports whether the call is not over: the server wants answers to
-// the inputRequests in the result.
-func (r *Result) NeedsInput() bool {
-	return string(jsontext.Get(r.Raw, "resultType")) == `"input_required"`
-}
-
-// Member is the raw value of a member of the result, such as
-// structuredContent; nil where there is none.
-func (r *Result) Member(name string) json.RawMessage { return jsontext.Get(r.Raw, name) }
-
-// Text is the content of all text parts, joined by line ends.
-func (r *Result) Text() string {
-	var parts []string
-	jsontext.Elements(jsontext.Get(r.Raw, "content"), func(v []byte) bool {
-		var part struct{ Type, Text string }
-		if json.Unmarshal(v, &part) == nil && part.Type == "text" {
-			parts = append(parts, part.Text)
-		}
-		return true
-	})
-	return strings.Join(parts, "\n")
-}
-
 // Call carries one call of a tool. It never repeats one. The error is a
 // *fault.Error; its outcome is unknown where the request was sent and no answer
 // came.
-func (s *Session) Call(ctx context.Context, r CallRequest) (*Result, error) {
-	res, err := s.call(ctx, r)
+func (c *Client) Call(ctx context.Context, r CallRequest) (*Result, error) {
+	res, err := c.call(ctx, r)
 	if err != nil {
-		s.log.Debug("a call failed", "tool", r.Tool, "call_id", r.CallID, "code", err.Code)
+		c.o.Log.Debug("a call failed", "tool", r.Tool, "call_id", r.CallID, "code", err.Code)
 		return nil, err
 	}
 	return &Result{Raw: res}, nil
 }
 
-func (s *Session) call(ctx context.Context, r CallRequest) (json.RawMessage, *fault.Error) {
+func (c *Client) call(ctx context.Context, r CallRequest) (json.RawMessage, *fault.Error) {
 	m := rpc.Request{Method: "tools/call", Timeout: r.Timeout, OnProgress: r.OnProgress}
 	switch {
-	case s.agreed.Capabilities.Tools == nil:
-		return nil, fault.New(fault.ToolNotFound, "server %s offers no tools", s.server)
+	case c.o.Agreed.Capabilities.Tools == nil:
+		return nil, fault.New(fault.ToolNotFound, "server %s offers no tools", c.o.Server)
 	case r.Tool == "":
 		return nil, fault.New(fault.InvalidArguments, "the call names no tool")
 	case r.Timeout < 0:
@@ -106,7 +73,7 @@ func (s *Session) call(ctx context.Context, r CallRequest) (json.RawMessage, *fa
 	}
 	m.Tool, m.Arguments = r.Tool, rpc.OneLine(args)
 	w := With{Meta: r.Meta, InputResponses: r.InputResponses, RequestState: r.RequestState, Capabilities: r.Capabilities}
-	if err := s.fill(&m, nil, w); err != nil {
+	if err := c.fill(&m, nil, w); err != nil {
 		return nil, err
 	}
 	if m.OnProgress == nil {
@@ -114,29 +81,46 @@ func (s *Session) call(ctx context.Context, r CallRequest) (json.RawMessage, *fa
 	}
 
 	select {
-	case s.slots <- struct{}{}:
+	case c.slots <- struct{}{}:
 	default:
 		timeout := r.Timeout
 		if timeout == 0 {
-			timeout = s.cfg.CallTimeout
+			timeout = c.o.CallTimeout
 		}
 		t := time.NewTimer(timeout)
 		defer t.Stop()
 		select {
-		case s.slots <- struct{}{}:
-		case <-s.ended:
-			return nil, fault.New(s.crashCode, "server %s ended before the call was sent", s.server).Retry()
+		case c.slots <- struct{}{}:
+		case <-c.o.Ended:
+			return nil, fault.New(c.o.Crash, "server %s ended before the call was sent", c.o.Server).Retry()
 		case <-ctx.Done():
 			return nil, rpc.GaveUp(ctx, m.Method)
 		case <-t.C:
-			return nil, fault.New(fault.Busy, "server %s has %d calls in flight already", s.server, s.cfg.MaxInFlight).Retry()
+			return nil, fault.New(fault.Busy, "server %s has %d calls in flight already", c.o.Server, c.o.MaxInFlight).Retry()
 		}
 	}
-	defer func() { <-s.slots }()
-	if s.cfg.Elicit || s.cfg.Sampling {
+	defer func() { <-c.slots }()
+	if c.o.Questions != nil {
 		var leave func()
-		m.Origin, leave = s.asking.Enter(r.Ask, r.Asker)
+		m.Origin, leave = c.o.Questions.Enter(r.Ask, r.Asker)
 		defer leave()
 	}
-	return s.conn.Do(ctx, m)
+	return c.o.Conn.Do(ctx, m)
+}
+
+// InFlight is how many calls have no answer.
+func (c *Client) InFlight() int { return len(c.slots) }
+
+// Drain waits until no call is in flight, the session has ended, or ctx is done. Calls
+// that come meanwhile wait behind it.
+func (c *Client) Drain(ctx context.Context) {
+	for range cap(c.slots) { // who has every slot knows that nobody else has one
+		select {
+		case c.slots <- struct{}{}:
+		case <-c.o.Ended:
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
 }
