@@ -21,7 +21,7 @@ func (s *Session) CheckAlive(ctx context.Context) time.Duration {
 		return s.cfg.PingInterval - silent
 	}
 	busy := s.InFlight() > 0 && silent < s.cfg.MaxCallTime
-	if busy || s.closing.Load() || s.signals.held(time.Now()) {
+	if busy || s.closing.Load() || s.signals.Held(time.Now()) {
 		return s.cfg.PingInterval
 	}
 	before, began := s.life.Load(), time.Now()
@@ -37,7 +37,7 @@ func (s *Session) CheckAlive(ctx context.Context) time.Duration {
 		return s.cfg.PingInterval
 	}
 	mute := err != nil && err.Code == fault.Timeout && s.life.Load() == before
-	if mute && !s.signals.held(began) && !s.closing.Load() {
+	if mute && !s.signals.Held(began) && !s.closing.Load() {
 		s.fail(fmt.Errorf("%w: no sign of life for %v", ErrHung, (silent + s.cfg.PingTimeout).Round(time.Millisecond)))
 		s.wire.Close()
 	}

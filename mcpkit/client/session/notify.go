@@ -3,9 +3,6 @@ package session
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
-	"maps"
-	"sync"
 
 	"golang.org/x/time/rate"
 
@@ -104,64 +101,7 @@ const (
 	problemLogFlood    = "log_flood"
 	problemUpdateFlood = "update_flood"
 	ProblemTool        = "tool_dropped"
-
-	countLate = "late_response" // counted, but no fault
 )
-
-// reports counts what a server does wrong, by code.
-type reports struct {
-	mu    sync.Mutex
-	count map[string]int64
-}
-
-// Report counts a fault of the server. The first of its code and every tenth
-// power is logged and announced, so that a flood costs nothing.
-func (s *Session) Report(code, detail string, sample []byte) {
-	if n := s.count(code); powerOfTen(n) {
-		s.announce(code, detail, sample, n)
-	}
-}
-
-func (s *Session) count(code string) int64 {
-	s.reports.mu.Lock()
-	defer s.reports.mu.Unlock()
-	if s.reports.count == nil {
-		s.reports.count = map[string]int64{}
-	}
-	s.reports.count[code]++
-	return s.reports.count[code]
-}
-
-// Announce counts a fault of the server, logs it and announces it, however many
-// there were before.
-func (s *Session) Announce(code, detail string) { s.announce(code, detail, nil, s.count(code)) }
-
-// announce does not wait: it may be dropped while the queue is full.
-func (s *Session) announce(code, detail string, sample []byte, n int64) {
-	text := rpc.Printable(sample)
-	s.log.Warn("the server breaks the protocol", "code", code, "detail", detail, "sample", text, "count", n)
-	s.signals.offer(signal.Signal{
-		Kind: signal.Problem, Server: s.server, Instance: s.instance,
-		Summary: fmt.Sprintf("server %s: %s", s.server, detail),
-		Data:    &signal.Fault{Code: code, Detail: detail, Sample: text, Count: n},
-	})
-}
-
-// Problems is how often the server did what, by the codes of signal.Fault, and
-// as late_response how many answers came after their requests were given up.
-func (s *Session) Problems() map[string]int64 {
-	s.reports.mu.Lock()
-	defer s.reports.mu.Unlock()
-	m := make(map[string]int64, len(s.reports.count))
-	maps.Copy(m, s.reports.count)
-	return m
-}
-
-func powerOfTen(n int64) bool {
-	for ; n > 1 && n%10 == 0; n /= 10 {
-	}
-	return n == 1
-}
 
 // logLimit is how many log messages of one server are passed on.
 type logLimit struct{ l *rate.Limiter }

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/aurorabot-dev/platform/mcpkit/client/session/asking"
+	"github.com/aurorabot-dev/platform/mcpkit/client/session/signals"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
 	"github.com/aurorabot-dev/platform/mcpkit/internal/jsonline"
 )
@@ -25,7 +26,7 @@ func (p peer) Answered(id int64, m jsonline.Message) bool { return p.s.hands.Ans
 func (p peer) Failed(id int64, why *fault.Error) { p.s.hands.Failed(id, why) }
 
 func (p peer) Late(id int64) {
-	p.s.count(countLate)
+	p.s.signals.Count(signals.CountLate)
 	p.s.log.Debug("an answer came after its request was given up", "id", id)
 }
 

@@ -28,6 +28,7 @@ import (
 	"github.com/aurorabot-dev/platform/mcpkit/client/session/handshake"
 	"github.com/aurorabot-dev/platform/mcpkit/client/session/listen"
 	"github.com/aurorabot-dev/platform/mcpkit/client/session/rpc"
+	"github.com/aurorabot-dev/platform/mcpkit/client/session/signals"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
 	"github.com/aurorabot-dev/platform/mcpkit/signal"
 )
@@ -43,7 +44,6 @@ const (
 type Session struct {
 	*features.Client // what the server offers: calls of tools, resources, prompts
 
-	o         Options
 	owner     Owner
 	ctx       context.Context // of what the session does by itself
 	server    string
@@ -59,8 +59,7 @@ type Session struct {
 	hands   *handshake.Handshake
 	agreed  handshake.Agreement // zero until the handshake is done
 	acks    atomic.Bool         // the server wants aurora/ack
-	signals *queue
-	reports reports
+	signals *signals.Signals
 	logs    logLimit
 	updates logLimit
 	stream  *listen.Stream
@@ -126,7 +125,7 @@ func New(ctx context.Context, c Conn, o Options, owner Owner) (*Session, error) 
 		return nil, fmt.Errorf("configuration of server %s: %w", c.Server, err)
 	}
 	s := &Session{
-		o: o, owner: owner, ctx: ctx, server: c.Server, alias: c.Alias, instance: c.Instance, cfg: cfg,
+		owner: owner, ctx: ctx, server: c.Server, alias: c.Alias, instance: c.Instance, cfg: cfg,
 		crashCode: fault.ServerCrashed,
 		log:       o.Logger.With("server", c.Server),
 		ended:     make(chan struct{}), read: make(chan struct{}), done: make(chan struct{}),
@@ -134,10 +133,10 @@ func New(ctx context.Context, c Conn, o Options, owner Owner) (*Session, error) 
 	if c.Crashes > 0 {
 		s.crashCode = fault.ServerUnstable
 	}
-	s.signals = newQueue(o.QueueSignals, o.QueueBytes)
-	if c.Hold {
-		s.signals.holdBack()
-	}
+	s.signals = signals.New(signals.Options{
+		Server: c.Server, Instance: c.Instance, Sink: o.Sink, Log: s.log,
+		Limit: o.QueueSignals, MaxBytes: o.QueueBytes, Hold: c.Hold,
+	})
 	s.logs, s.updates = newLogLimit(), newLogLimit()
 	s.life.Store(time.Now().UnixNano())
 	s.remote = c.Wire != nil
@@ -207,7 +206,7 @@ func (s *Session) Open(ctx context.Context) error {
 	_, acks := s.agreed.Capabilities.Experimental[methodEvent]
 	s.acks.Store(acks)
 	s.owner.Opened(ctx)
-	s.signals.insist()
+	s.signals.Insist()
 	s.work.Go(func() { s.owner.Keep(s.ctx) })
 	if s.Stateless() {
 		s.work.Go(func() { s.stream.Run(s.ctx) })
@@ -225,14 +224,14 @@ func (s *Session) readAll() {
 	}
 	s.wire.Close()
 	close(s.read)
-	s.signals.close()
+	s.signals.Close()
 }
 
 // Release lets the sink have the signals that [Conn].Hold kept. They are also let
 // go two seconds after the session's end, and where more come while the owner
 // still reads the tools than the queue holds: what is not read would hold back the
 // answer with the tools. Release does not wait and may be called more than once.
-func (s *Session) Release() { s.signals.release() }
+func (s *Session) Release() { s.signals.Release() }
 
 // fail ends the session: requests fail at once, and the owner is told.
 func (s *Session) fail(err error) {
@@ -245,12 +244,12 @@ func (s *Session) fail(err error) {
 		s.owner.Over(err)
 		s.work.Go(func() {
 			if errors.Is(err, ErrHung) {
-				s.signals.close() // the rest of what it says is not waited for
+				s.signals.Close() // the rest of what it says is not waited for
 			}
 			t := time.NewTimer(drainTime)
 			defer t.Stop()
 			select {
-			case <-s.signals.drained:
+			case <-s.signals.Drained():
 			case <-t.C:
 			}
 			s.Release() // whoever held them has had the time
@@ -299,14 +298,14 @@ func (s *Session) Close(cause error) {
 		s.asking.Close()
 		s.conn.Close(f, true)
 		s.wire.CloseSend(flushTime)
-		time.AfterFunc(drainTime, s.signals.hurry)
+		time.AfterFunc(drainTime, s.signals.Hurry)
 	})
 }
 
 // Abort gives the session up: what the sink has no room for is dropped, and the
 // wire is closed in both directions.
 func (s *Session) Abort() {
-	s.signals.hurry()
+	s.signals.Hurry()
 	s.wire.Close()
 }
 
@@ -328,7 +327,7 @@ func (s *Session) Usable() error {
 
 // Settled waits until the sink has taken what the server said before now, or ctx
 // is done.
-func (s *Session) Settled(ctx context.Context) { s.signals.settled(ctx) }
+func (s *Session) Settled(ctx context.Context) { s.signals.Settled(ctx) }
 
 // Server is the name of the session's server.
 func (s *Session) Server() string { return s.server }
@@ -368,34 +367,29 @@ func (s *Session) Relays(method string) bool { return s.cfg.Relay.Has(method) }
 func (s *Session) Offers(method string) bool { return s.cfg.features().Has(method) }
 
 // Emit puts a signal into the queue; false means that the session is over.
-func (s *Session) Emit(sig signal.Signal) bool {
-	sig.Server, sig.Instance = s.server, s.instance
-	if sig.Time.IsZero() {
-		sig.Time = time.Now()
-	}
-	return s.signals.put(sig)
-}
+func (s *Session) Emit(sig signal.Signal) bool { return s.signals.Emit(sig) }
 
-// deliver hands signals to the sink, one at a time.
+// Report counts a fault of the server, and announces the first of its code, the tenth,
+// the hundredth and so on.
+func (s *Session) Report(code, detail string, sample []byte) { s.signals.Report(code, detail, sample) }
+
+// Announce counts a fault of the server, logs it and announces it, however many
+// there were before.
+func (s *Session) Announce(code, detail string) { s.signals.Announce(code, detail) }
+
+// Problems is how often the server did what, by the codes of signal.Fault, and
+// as late_response how many answers came after their requests were given up.
+func (s *Session) Problems() map[string]int64 { return s.signals.Problems() }
+
+// deliver hands signals to the sink, and ends when nothing of the session runs any
+// more.
 func (s *Session) deliver() {
 	defer s.owner.Gone()
-	var refused int64
-	for {
-		sig, ok := s.signals.take()
-		if !ok {
-			break
-		}
-		if err := s.o.Sink.Observe(s.ctx, sig); err != nil {
-			if refused++; refused == 1 {
-				s.log.Error("the sink did not take a signal", "kind", sig.Kind, "error", err)
-			}
-		}
-	}
-	close(s.signals.drained)
+	s.signals.Deliver(s.ctx)
 	<-s.read
 	s.work.Wait()
 	s.hands.Wait()
-	if n := s.signals.dropped() + refused; n > 0 {
+	if n := s.signals.Lost(); n > 0 {
 		s.log.Error("signals were lost: the sink did not take them", "count", n)
 	}
 }

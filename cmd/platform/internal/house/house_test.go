@@ -83,7 +83,6 @@ var longer = map[string]string{
 	"mcpkit/fakeserver":                    "being split",
 	"mcpkit/gateway":                       "being split",
 	"mcpkit/host":                          "being split",
-	"mcpkit/client/session":                "being split",
 	"internal/jsontext":                    "being split",
 	"mcpkit/serverkit":                     "being split",
 }

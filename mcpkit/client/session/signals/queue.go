@@ -1,4 +1,4 @@
-package session
+package signals
 
 import (
 	"context"
@@ -25,13 +25,12 @@ type queue struct {
 	shut    bool      // nothing more comes
 	rushed  bool      // nobody waits for room any more
 	lost    int64
-	added   int64         // signals so far,
-	handed  int64         // and how many of them the taker is done with
-	drained chan struct{} // closed by the taker when there is nothing more
+	added   int64 // signals so far,
+	handed  int64 // and how many of them the taker is done with
 }
 
 func newQueue(limit, maxBytes int) *queue {
-	q := &queue{limit: limit, maxBytes: maxBytes, drained: make(chan struct{})}
+	q := &queue{limit: limit, maxBytes: maxBytes}
 	q.changed.L = &q.mu
 	return q
 }

@@ -1,4 +1,4 @@
-package session
+package signals
 
 import (
 	"encoding/json"
