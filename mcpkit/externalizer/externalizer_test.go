@@ -625,11 +625,11 @@ func TestCancellingARunCancelsItsCalls(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if strings.Contains(r.Text(), "notifications/cancelled") {
+		if strings.Contains(string(r.Raw), "notifications/cancelled") {
 			return
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("the server was told %s", r.Text())
+			t.Fatalf("the server was told %s", r.Raw)
 		}
 		time.Sleep(5 * time.Millisecond)
 	}
