@@ -107,7 +107,7 @@ const maxSource = 1024 // bytes of a source's app and instance together
 
 func (d *Desk) check(item bus.Item) (draft, error) {
 	e := item.Envelope
-	payload, size, err := checkEnvelope(e)
+	payload, err := d.encode(e)
 	if err != nil {
 		return draft{}, err
 	}
@@ -117,7 +117,7 @@ func (d *Desk) check(item bus.Item) (draft, error) {
 		return draft{}, fmt.Errorf("source has %d bytes, more than %d", len(made.source), maxSource)
 	}
 	for _, before := range item.Before {
-		payload, more, err := checkEnvelope(before)
+		payload, err := d.encode(before)
 		switch {
 		case err != nil:
 			return draft{}, err
@@ -125,10 +125,6 @@ func (d *Desk) check(item bus.Item) (draft, error) {
 			return draft{}, fmt.Errorf("an envelope of %q cannot be recorded with one of %q", before.Header.Source.App, h.Source.App)
 		}
 		made.before = append(made.before, step{before, payload})
-		size += more
-	}
-	if size > d.max {
-		return draft{}, journal.ErrTooLarge
 	}
 	made.owner = owner(made.app)
 	if h.MessageID != "" {
@@ -140,23 +136,25 @@ func (d *Desk) check(item bus.Item) (draft, error) {
 // source is whom seqs count for.
 func source(h *amp.Header) string { return h.Source.App + "\x00" + h.Source.Instance }
 
-// checkEnvelope encodes an envelope's payload, and says how many bytes the whole
-// envelope has at most.
-func checkEnvelope(e *amp.Envelope) (payload []byte, size int, err error) {
+// encode checks an envelope and encodes its payload.
+func (d *Desk) encode(e *amp.Envelope) (payload []byte, err error) {
 	known := *e
 	known.Payload.Data = nil // encoding it finds out whether it is JSON
 	if known.Header.MessageID == "" {
 		known.Header.MessageID = "given later"
 	}
 	if err := known.Validate(); err != nil {
-		return nil, 0, err
+		return nil, err
 	}
 	if payload, err = e.Payload.Encode(); err != nil {
-		return nil, 0, err
+		return nil, err
 	}
 	// JSON makes six bytes of one at most; the other words of a header are short.
 	h := &e.Header
-	return payload, len(payload) + 6*(len(source(h))+len(h.Method)+len(h.CorrelationID)+len(h.TraceParent)) + 1024, nil
+	if len(payload)+6*(len(source(h))+len(h.Method)+len(h.CorrelationID)+len(h.TraceParent))+1024 > d.max {
+		return nil, journal.ErrTooLarge
+	}
+	return payload, nil
 }
 
 // owner is a short hash of who an id belongs to.
