@@ -107,15 +107,15 @@ const maxSource = 1024 // bytes of a source's app and instance together
 
 func (d *Desk) check(item bus.Item) (draft, error) {
 	e := item.Envelope
+	h := &e.Header
+	if s := source(h); len(s) > maxSource {
+		return draft{}, fmt.Errorf("source has %d bytes, more than %d", len(s), maxSource)
+	}
 	payload, err := d.encode(e)
 	if err != nil {
 		return draft{}, err
 	}
-	h := &e.Header
 	made := draft{envelope: e, route: item.Route, payload: payload, source: source(h), app: cmp.Or(item.Owner, h.Source.App)}
-	if len(made.source) > maxSource {
-		return draft{}, fmt.Errorf("source has %d bytes, more than %d", len(made.source), maxSource)
-	}
 	for _, before := range item.Before {
 		payload, err := d.encode(before)
 		switch {
