@@ -3,7 +3,6 @@ package inbox
 import (
 	"context"
 	"errors"
-	"sync/atomic"
 
 	"github.com/aurorabot-dev/platform/bridge/bus"
 )
@@ -28,11 +27,11 @@ func (x *Inbox) Shutdown(ctx context.Context) error {
 	case <-ctx.Done():
 	}
 	end, _ := x.journal.End()
-	x.await(ctx, &x.projector.settled, end)
-	missing, cause := int64(end-min(end, x.projector.settled.Load())), x.State().Err
+	x.await(ctx, x.projector.Settled, end)
+	missing, cause := int64(end-min(end, x.projector.Settled())), x.State().Err
 	x.stop(ErrClosed)
 	x.owned.Wait()
-	err := errors.Join(x.journal.Close(), x.projector.close(), x.lock.Close())
+	err := errors.Join(x.journal.Close(), x.projector.Close(), x.lock.Close())
 	<-left
 	if missing > 0 {
 		err = (&bus.Backlog{Records: missing, Cause: cause}).With(err)
@@ -43,13 +42,13 @@ func (x *Inbox) Shutdown(ctx context.Context) error {
 // Flush waits until everything published so far is visible.
 func (x *Inbox) Flush(ctx context.Context) error {
 	end, _ := x.journal.End()
-	if !x.await(ctx, &x.projector.visible, end) {
+	if !x.await(ctx, x.projector.Visible, end) {
 		return x.explain(context.Cause(ctx))
 	}
 	return nil
 }
 
 // await waits until the projector is at pos; false when ctx ends first.
-func (x *Inbox) await(ctx context.Context, at *atomic.Uint64, pos uint64) bool {
-	return x.progress.Wait(ctx, nil, func() bool { return at.Load() >= pos })
+func (x *Inbox) await(ctx context.Context, at func() uint64, pos uint64) bool {
+	return x.progress.Wait(ctx, nil, func() bool { return at() >= pos })
 }

@@ -78,7 +78,7 @@ func publisher(spec string) error {
 	}
 	fmt.Println("open")
 	if s.Mark {
-		for x.pending.listing.Load() {
+		for !x.pending.Listed() {
 			time.Sleep(time.Millisecond)
 		}
 		unix.Unlink(mark)

@@ -39,6 +39,8 @@ import (
 	"github.com/aurorabot-dev/platform/amp"
 	"github.com/aurorabot-dev/platform/bridge/admit"
 	"github.com/aurorabot-dev/platform/bridge/bus"
+	"github.com/aurorabot-dev/platform/bridge/inbox/internal/pending"
+	"github.com/aurorabot-dev/platform/bridge/inbox/internal/projector"
 	"github.com/aurorabot-dev/platform/bridge/inbox/queue"
 	"github.com/aurorabot-dev/platform/bridge/internal/lockfile"
 	"github.com/aurorabot-dev/platform/bridge/journal"
@@ -71,6 +73,15 @@ type Options struct {
 	// end it. Tests use it to crash at every step and to stand in for a broken disk.
 	Fault func(step string) error
 }
+
+// Limit says how much may be in pending/, and what is done beyond.
+type Limit = pending.Limit
+
+// What is done beyond a limit; see package pending.
+const (
+	Block = pending.Block
+	Spill = pending.Spill
+)
 
 func (o *Options) defaults() {
 	set(&o.Batch, 256)
@@ -139,12 +150,12 @@ type Inbox struct {
 	health   *admit.Health
 	progress admit.Progress // of the projector
 
-	projector *projector
-	pending   *pendingCount
+	projector *projector.Projector
+	pending   *pending.Counter
 	stop      context.CancelCauseFunc
 	owned     sync.WaitGroup
 
-	late, rejected, delivered, spilled, syncs atomic.Int64 // late: expired before they were visible
+	rejected, syncs atomic.Int64
 }
 
 var _ bus.Bus = (*Inbox)(nil)
@@ -171,7 +182,7 @@ func Open(opt Options) (_ *Inbox, err error) {
 		return nil, err
 	}
 	x.journal, x.desk = j, admit.NewDesk(j, segment.MaxBody/2, amp.FileName)
-	x.pending = newPendingCount(x)
+	x.pending = pending.New(pending.Options{Dir: opt.Dir, Soft: opt.Soft, Hard: opt.Hard, Retry: opt.Retry, Logger: opt.Logger})
 	for _, d := range j.Damage() {
 		x.problem("journal: " + d.String())
 	}
@@ -183,14 +194,19 @@ func Open(opt Options) (_ *Inbox, err error) {
 	if x.rejects, err = openRejects(opt); err != nil {
 		return nil, err
 	}
-	if x.projector, err = recoverProjection(x, tmpGone); err != nil {
+	x.projector, err = projector.Open(projector.Options{
+		Inbox: opt.Dir, Journal: j, JournalDir: opt.Journal.Dir, Pending: x.pending,
+		Batch: opt.Batch, MaxLag: opt.MaxLag, Pace: opt.Pace, MaxDefer: opt.MaxDefer, Retry: opt.Retry, NoSyncFS: opt.NoSyncFS,
+		Logger: opt.Logger, Fault: opt.Fault, State: x.setState, Problem: x.problem, Moved: x.progress.Announce, Syncs: &x.syncs,
+	}, tmpGone)
+	if err != nil {
 		return nil, err
 	}
 	ctx, stop := context.WithCancelCause(context.Background())
 	x.stop = stop
-	x.owned.Go(func() { x.projector.run(ctx) })
-	x.owned.Go(func() { x.pending.run(ctx) })
-	x.owned.Go(func() { x.pending.spillExpired(ctx) })
+	x.owned.Go(func() { x.projector.Run(ctx) })
+	x.owned.Go(func() { x.pending.Run(ctx) })
+	x.owned.Go(func() { x.pending.SpillExpired(ctx) })
 	return x, nil
 }
 
@@ -227,16 +243,11 @@ func (x *Inbox) waitForFiles(ctx context.Context) error {
 }
 
 func (x *Inbox) lags() bool {
-	if x.backlog() >= int64(x.opt.MaxLag) {
+	if x.projector.Backlog() >= int64(x.opt.MaxLag) {
 		return true
 	}
 	_, bytes := x.journal.Undelivered()
 	return bytes >= x.opt.MaxLagBytes
-}
-
-func (x *Inbox) backlog() int64 {
-	end, _ := x.journal.End()
-	return int64(end) - int64(x.projector.visible.Load())
 }
 
 // explain adds why nothing moves to the error of a call that gave up waiting.
@@ -268,12 +279,12 @@ func (x *Inbox) problem(text string) {
 // Counters counts what became of events.
 func (x *Inbox) Counters() Counters {
 	ids, _ := x.journal.IDs()
-	pending, bytes := x.pending.now()
+	pending, bytes := x.pending.Now()
 	admitted := x.desk.Counts()
 	return Counters{Accepted: admitted.Accepted, Recorded: admitted.Recorded, Duplicate: admitted.Duplicate,
-		Expired: admitted.Expired + x.late.Load(), Rejected: x.rejected.Load(), Delivered: x.delivered.Load(),
-		Spilled: x.spilled.Load(), Syncs: x.syncs.Load() + x.journal.Syncs(),
-		Backlog: x.backlog(), Pending: pending, PendingBytes: bytes, IDs: int64(ids)}
+		Expired: admitted.Expired + x.projector.Expired(), Rejected: x.rejected.Load(), Delivered: x.projector.Delivered(),
+		Spilled: x.pending.Spilled(), Syncs: x.syncs.Load() + x.journal.Syncs(),
+		Backlog: x.projector.Backlog(), Pending: pending, PendingBytes: bytes, IDs: int64(ids)}
 }
 
 // Journal is the journal of the inbox, for readers.

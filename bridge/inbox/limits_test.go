@@ -11,8 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/aurorabot-dev/platform/amp"
 	"github.com/aurorabot-dev/platform/bridge/bus"
 	"github.com/aurorabot-dev/platform/bridge/bustest"
@@ -132,33 +130,12 @@ func TestTheCountOfPendingIsExactAfterAListingThatFilesMovedIn(t *testing.T) {
 		place(i)
 	}
 	x := open(t, opt)
-	for x.pending.listing.Load() {
+	for !x.pending.Listed() {
 		place(n)
 		n++
 		time.Sleep(100 * time.Microsecond) // few of them, so that the count is nearly right
 	}
 	eventually(t, fmt.Sprint(n, " pending"), func() bool { return x.Counters().Pending == int64(n) })
-}
-
-func TestAListingWhileAFileIsOnItsWayIsMadeAgain(t *testing.T) {
-	opt := options(t.TempDir())
-	c := newPendingCount(open(t, opt))
-	w, err := watchFolder(c.dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer w.close()
-	c.add(&file{size: 2}) // as the projector does before it renames
-	if _, exact := c.list(w); exact {
-		t.Error("a listing was taken for exact that may have missed a file")
-	}
-	if err := os.WriteFile(filepath.Join(c.dir, "event_test.event_1.json"), []byte("{}"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	_, exact := c.list(w)
-	if files, _ := c.now(); !exact || files != 1 {
-		t.Errorf("once it had come: exact %t, %d files", exact, files)
-	}
 }
 
 func TestTheCountOfPendingFollowsTheBrainsMoves(t *testing.T) {
@@ -196,25 +173,6 @@ func TestTheCountOfPendingFollowsTheBrainsMoves(t *testing.T) {
 	}
 	publish(t, x, 2)
 	count(2)
-}
-
-func TestEventsOfInotifyThatWereLostAreNoticed(t *testing.T) {
-	event := func(mask uint32, name string) []byte {
-		b := make([]byte, unix.SizeofInotifyEvent+len(name))
-		copy(b[unix.SizeofInotifyEvent:], name)
-		b[4], b[5], b[6], b[7] = byte(mask), byte(mask>>8), byte(mask>>16), byte(mask>>24)
-		b[12] = byte(len(name))
-		return b
-	}
-	raw := slices.Concat(event(unix.IN_MOVED_TO, "event_a\x00"), event(unix.IN_DELETE, "event_b\x00"), event(unix.IN_CREATE, "other\x00\x00\x00"))
-	if came, taken, lost := parseEvents(raw); came != 1 || taken != 1 || lost {
-		t.Errorf("came %d, taken %d, lost %v", came, taken, lost)
-	}
-	for name, raw := range map[string][]byte{"overflow": event(unix.IN_Q_OVERFLOW, ""), "folder gone": event(unix.IN_IGNORED, ""), "cut": raw[:20]} {
-		if _, _, lost := parseEvents(raw); !lost {
-			t.Errorf("%s went unnoticed", name)
-		}
-	}
 }
 
 // The child publishes while strace looks on.

@@ -46,7 +46,7 @@ func eventually(t testing.TB, what string, ok func() bool) {
 	}
 }
 
-func settled(x *Inbox) bool { return x.backlog() == 0 && x.State().Err == nil }
+func settled(x *Inbox) bool { return x.projector.Backlog() == 0 && x.State().Err == nil }
 
 func files(t testing.TB, opt Options, folder string) []string {
 	t.Helper()
@@ -337,10 +337,18 @@ func TestAFullPendingFolderStopsDeliveryUntilTheBrainTakesSome(t *testing.T) {
 		t.Error("nobody was held back")
 	default:
 	}
+	closed := make(chan error, 1)
+	go func() {
+		<-published
+		closed <- x.Close() // waits for the last of them, for which there must be room too
+	}()
 	taken := 0
 	for alive := true; alive; {
 		select {
-		case <-published:
+		case err := <-closed:
+			if err != nil {
+				t.Fatal(err)
+			}
 			alive = false
 		default:
 			names := files(t, opt, queue.Pending)
@@ -354,12 +362,6 @@ func TestAFullPendingFolderStopsDeliveryUntilTheBrainTakesSome(t *testing.T) {
 				taken++
 			}
 		}
-	}
-	if err := x.Close(); err != nil { // after Close waits for the last of them
-		for range files(t, opt, queue.Pending) {
-			taken++
-		}
-		t.Fatal(err)
 	}
 	if taken += len(files(t, opt, queue.Pending)); taken != 60 {
 		t.Errorf("%d of 60 delivered", taken)

@@ -100,11 +100,11 @@ func TestEventsThatKeepComingAtAModerateRateDoNotPutFilesOff(t *testing.T) {
 	close(held)
 	trickle := time.NewTicker(4 * time.Millisecond)
 	defer trickle.Stop()
-	for deadline := time.After(30 * time.Second); x.projector.visible.Load() < n; publish(1) {
+	for deadline := time.After(30 * time.Second); x.projector.Visible() < n; publish(1) {
 		select {
 		case <-trickle.C:
 		case <-deadline:
-			t.Fatalf("%d of %d are visible while some more come", x.projector.visible.Load(), n)
+			t.Fatalf("%d of %d are visible while some more come", x.projector.Visible(), n)
 		}
 	}
 }

@@ -72,7 +72,6 @@ const longest = 900
 // of them is better long than split.
 var longer = map[string]string{
 	"amp":                                  "being split",
-	"bridge/inbox":                         "being split",
 	"bridge/inbox/queue":                   "being split",
 	"bridge/natsbus":                       "being split",
 	"cmd/platform/internal/control/server": "being split",

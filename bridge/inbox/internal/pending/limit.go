@@ -1,4 +1,4 @@
-package inbox
+package pending
 
 import (
 	"bytes"
@@ -48,18 +48,15 @@ func (l Limit) less() Limit {
 	return Limit{(l.Files*9 + 9) / 10, (l.Bytes*9 + 9) / 10, l.Do}
 }
 
-// room is how many files may be added now, besides those of batches that are not
-// visible yet; none, with the reason, while a limit blocks.
-func (c *pendingCount) room(coming ...*batch) (int, error) {
+// Room is how many files may be added now, besides a number of files, with their
+// bytes, that are on their way; none, with the reason, while a limit blocks.
+func (c *Counter) Room(coming, comingBytes int64) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	files, bytes := c.files(), c.bytes()
-	for _, b := range coming {
-		files, bytes = files+int64(len(b.files)), bytes+b.bytes
-	}
+	files, bytes := c.files()+coming, c.bytes()+comingBytes
 	room, wasBlocked := int64(math.MaxInt32), c.blocked
 	c.blocked = false
-	for name, limit := range map[string]Limit{"soft": c.x.opt.Soft, "hard": c.x.opt.Hard} {
+	for name, limit := range map[string]Limit{"soft": c.opt.Soft, "hard": c.opt.Hard} {
 		effective := limit
 		if wasBlocked {
 			effective = limit.less()
@@ -88,9 +85,9 @@ func (l Limit) String() string {
 	return fmt.Sprintf("%d files, %d bytes", l.Files, l.Bytes)
 }
 
-func (c *pendingCount) sayOver(over bool, files int64) {
+func (c *Counter) sayOver(over bool, files int64) {
 	if over && !c.over {
-		c.x.opt.Logger.Warn("inbox: pending is above its soft limit", "files", files, "limit", c.x.opt.Soft.String())
+		c.opt.Logger.Warn("inbox: pending is above its soft limit", "files", files, "limit", c.opt.Soft.String())
 	}
 	c.over = over
 }
@@ -104,9 +101,9 @@ func poke(c chan struct{}) {
 
 var never = time.Unix(1<<40, 0)
 
-// spillExpired moves expired events out of pending/ when it is asked to, and
+// SpillExpired moves expired events out of pending/ when it is asked to, and
 // when there can be any.
-func (c *pendingCount) spillExpired(ctx context.Context) {
+func (c *Counter) SpillExpired(ctx context.Context) {
 	for {
 		select {
 		case <-c.spill:
@@ -125,16 +122,16 @@ func (c *pendingCount) spillExpired(ctx context.Context) {
 		start := time.Now()
 		moved, next, err := c.spillOnce(ctx)
 		if err != nil {
-			c.x.opt.Logger.Warn("inbox: moving expired events", "error", err)
+			c.opt.Logger.Warn("inbox: moving expired events", "error", err)
 			next = time.Time{}
 		}
 		c.noteExpiry(next)
 		if moved > 0 {
-			c.x.spilled.Add(moved)
-			c.x.opt.Logger.Info("inbox: moved expired events to done, as pending is above its limit", "events", moved)
+			c.spilled.Add(moved)
+			c.opt.Logger.Info("inbox: moved expired events to done, as pending is above its limit", "events", moved)
 		}
 		select {
-		case <-time.After(max(c.x.opt.Retry, 20*time.Since(start))):
+		case <-time.After(max(c.opt.Retry, 20*time.Since(start))):
 		case <-ctx.Done():
 			return
 		}
@@ -142,7 +139,7 @@ func (c *pendingCount) spillExpired(ctx context.Context) {
 }
 
 // noteExpiry says that a file that expires at t may be in pending/.
-func (c *pendingCount) noteExpiry(t time.Time) {
+func (c *Counter) noteExpiry(t time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if t.Before(c.expiry) {
@@ -152,7 +149,7 @@ func (c *pendingCount) noteExpiry(t time.Time) {
 
 // spillOnce goes through pending/ once. It returns when the first of the files
 // that stay expires.
-func (c *pendingCount) spillOnce(ctx context.Context) (moved int64, next time.Time, err error) {
+func (c *Counter) spillOnce(ctx context.Context) (moved int64, next time.Time, err error) {
 	next = never
 	err = folders.Each(c.dir, func(name string) {
 		if ctx.Err() != nil || !strings.HasPrefix(name, folders.EventPrefix) {
@@ -166,7 +163,7 @@ func (c *pendingCount) spillOnce(ctx context.Context) (moved int64, next time.Ti
 				next = expire
 			}
 		default:
-			e := os.Rename(path, filepath.Join(c.x.opt.Dir, queue.Done, name))
+			e := os.Rename(path, filepath.Join(c.opt.Dir, queue.Done, name))
 			if e == nil {
 				moved++
 			} else if !errors.Is(e, fs.ErrNotExist) { // the Brain was faster

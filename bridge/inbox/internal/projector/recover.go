@@ -1,4 +1,4 @@
-package inbox
+package projector
 
 import (
 	"errors"
@@ -12,18 +12,19 @@ import (
 	"github.com/aurorabot-dev/platform/bridge/journal/segment"
 )
 
-// recoverProjection completes what the last process left. tmpGone says that
-// tmp/ was not there, so that it cannot tell what was visible.
-func recoverProjection(x *Inbox, tmpGone bool) (_ *projector, err error) {
-	p := &projector{x: x, limit: x.opt.Batch, pacer: pacer{x: x}}
-	p.cp.Syncs = &x.syncs
-	dir := x.opt.Journal.Dir
+// Open completes what the last process left. tmpGone says that tmp/ was not there
+// at the start, so that it cannot tell what was visible.
+func Open(opt Options, tmpGone bool) (_ *Projector, err error) {
+	p := &Projector{opt: opt, limit: opt.Batch}
+	p.pacer = pacer{opt: &p.opt, backlog: p.Backlog}
+	p.cp.Syncs = opt.Syncs
+	dir := opt.JournalDir
 	cp, turn, err := checkpoint.Read(dir)
 	if err != nil {
 		return nil, err
 	}
 	p.cp.Turn = turn
-	if p.dirs, err = folders.Open(x.opt.Dir, &x.syncs); err != nil {
+	if p.dirs, err = folders.Open(opt.Inbox, opt.Syncs); err != nil {
 		return nil, err
 	}
 	defer func() {
@@ -33,22 +34,22 @@ func recoverProjection(x *Inbox, tmpGone bool) (_ *projector, err error) {
 		}
 	}()
 	p.settled.Store(cp.Projected)
-	end, _ := x.journal.End()
+	end, _ := opt.Journal.End()
 	switch {
 	case turn == 0 && end > 0:
-		x.problem("the checkpoint of the journal is missing: events that are in no folder are delivered, perhaps again")
+		opt.Problem("the checkpoint of the journal is missing: events that are in no folder are delivered, perhaps again")
 		p.doubt = end
 	case cp.Projected > end:
-		x.problem(fmt.Sprintf("the journal ends at %d, but files were made up to %d: parts of it are gone", end, cp.Projected))
+		opt.Problem(fmt.Sprintf("the journal ends at %d, but files were made up to %d: parts of it are gone", end, cp.Projected))
 		p.settled.Store(end)
 	case cp.Intent > cp.Projected && tmpGone:
-		x.problem("the folder tmp was removed: events that are in no folder are delivered, perhaps again")
+		opt.Problem("the folder tmp was removed: events that are in no folder are delivered, perhaps again")
 		p.doubt = cp.Intent
 	case cp.Intent > cp.Projected:
 		if err := p.finish(min(cp.Intent, end)); err != nil {
 			return nil, err
 		}
-		x.opt.Logger.Info("inbox: completed what the last process left", "to", p.settled.Load(), "restarted", cp.Boot != checkpoint.BootID())
+		opt.Logger.Info("inbox: completed what the last process left", "to", p.settled.Load(), "restarted", cp.Boot != checkpoint.BootID())
 	}
 	if err := p.dirs.Clear(""); err != nil {
 		return nil, err
@@ -58,15 +59,15 @@ func recoverProjection(x *Inbox, tmpGone bool) (_ *projector, err error) {
 	if err := p.cp.Replace(dir, p.pos); err != nil {
 		return nil, err
 	}
-	x.journal.Delivered(p.pos)
-	p.reader = x.journal.Reader(p.pos + 1)
+	opt.Journal.Delivered(p.pos)
+	p.reader = opt.Journal.Reader(p.pos + 1)
 	return p, nil
 }
 
 // finish renames the files of an intent that are still in tmp/. Those that are
 // not there have been visible.
-func (p *projector) finish(intent uint64) error {
-	r := p.x.journal.Reader(p.settled.Load() + 1)
+func (p *Projector) finish(intent uint64) error {
+	r := p.opt.Journal.Reader(p.settled.Load() + 1)
 	defer r.Close()
 	for {
 		rec, err := r.Next()
@@ -94,40 +95,40 @@ func (p *projector) finish(intent uint64) error {
 // there, what is visible is durable, the checkpoint says so without an intent,
 // and tmp/ is empty. The files that are not visible are then made anew, since
 // one whose sync failed must not be trusted.
-func (p *projector) reset() error {
-	problems, err := queue.Prepare(p.x.opt.Dir)
+func (p *Projector) reset() error {
+	problems, err := queue.Prepare(p.opt.Inbox)
 	if err != nil {
 		return err
 	}
 	for _, text := range problems {
-		p.x.problem(text)
+		p.opt.Problem(text)
 	}
-	fresh, err := folders.Open(p.x.opt.Dir, &p.x.syncs)
+	fresh, err := folders.Open(p.opt.Inbox, p.opt.Syncs)
 	if err != nil {
 		return err
 	}
 	p.dirs.Close()
 	p.dirs = fresh
-	if err := p.x.opt.Fault("inbox folder sync"); err != nil {
+	if err := p.opt.Fault("inbox folder sync"); err != nil {
 		return err
 	}
 	if err := p.dirs.SyncPending(); err != nil {
 		return err
 	}
-	if err := p.x.opt.Fault("inbox checkpoint"); err != nil {
+	if err := p.opt.Fault("inbox checkpoint"); err != nil {
 		return err
 	}
-	if err := p.cp.Renew(p.x.opt.Journal.Dir, p.pos); err != nil {
+	if err := p.cp.Renew(p.opt.JournalDir, p.pos); err != nil {
 		return err
 	}
 	if err := p.dirs.Clear(folders.EventPrefix); err != nil {
 		return err
 	}
 	p.reader.Close()
-	p.reader = p.x.journal.Reader(p.pos + 1)
+	p.reader = p.opt.Journal.Reader(p.pos + 1)
 	p.dirty, p.recent = false, nil
 	p.visible.Store(p.pos)
 	p.advance(p.pos)
-	p.x.progress.Announce()
+	p.opt.Moved()
 	return nil
 }
