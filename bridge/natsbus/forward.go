@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/aurorabot-dev/platform/bridge/journal/segment"
+	"github.com/aurorabot-dev/platform/bridge/natsbus/internal/stream"
 )
 
 // forwarder ships the journal to the stream. One goroutine runs it.
@@ -26,7 +27,7 @@ type forwarder struct {
 	file      checkpointFile
 	synced    time.Time // of the checkpoint
 	reader    *segment.Reader
-	stream    *stream
+	stream    *stream.Stream
 	batch     []segment.Record
 	keys      map[segment.Key]bool // of the batch
 	limit     int                  // messages in a batch
@@ -57,7 +58,7 @@ func newForwarder(b *Bus) (*forwarder, error) {
 // run forwards until ctx ends.
 func (f *forwarder) run(ctx context.Context) {
 	for {
-		session, cancel, err := f.b.link.wait(ctx)
+		session, cancel, err := f.b.link.Wait(ctx)
 		if err != nil {
 			return
 		}
@@ -78,7 +79,7 @@ func (f *forwarder) run(ctx context.Context) {
 // serve forwards until something fails or the session ends.
 func (f *forwarder) serve(session context.Context) error {
 	var err error
-	if f.stream, err = openStream(session, f.b.link, &f.b.opt); err != nil {
+	if f.stream, err = f.b.link.Stream(session); err != nil {
 		return because(err, session)
 	}
 	if err := f.agree(session); err != nil {
@@ -194,7 +195,7 @@ func (f *forwarder) wanted(rec *segment.Record) bool {
 // room is left in the stream, is tried by half.
 func (f *forwarder) send(session context.Context) (seq, pos uint64, err error) {
 	last := f.batch[len(f.batch)-1].Pos
-	seq, err = f.stream.publishAll(session, f.batch)
+	seq, err = f.stream.PublishAll(session, f.batch)
 	switch {
 	case err == nil:
 		f.b.delivered.Add(int64(len(f.batch)))
@@ -203,13 +204,13 @@ func (f *forwarder) send(session context.Context) (seq, pos uint64, err error) {
 	case errors.As(err, new(*jetstream.APIError)):
 		f.limit = max(1, len(f.batch)/2)
 		return 0, 0, err
-	case !errors.Is(err, errKnownID):
+	case !errors.Is(err, stream.ErrKnownID):
 		return 0, 0, err
 	}
 	for i := range f.batch {
 		at := f.batch[i].Pos
 		duplicate := false
-		if seq, duplicate, err = f.stream.publish(session, &f.batch[i]); err != nil {
+		if seq, duplicate, err = f.stream.Publish(session, &f.batch[i]); err != nil {
 			return 0, 0, err
 		}
 		if duplicate {
@@ -268,19 +269,19 @@ func (f *forwarder) agree(session context.Context) error {
 	lostEnd := false
 	from := f.cp.Seq + 1
 	switch {
-	case f.cp.Created != s.created: // another stream, or the first
-		from = s.first
-	case f.cp.Seq > s.last:
+	case f.cp.Created != s.Created: // another stream, or the first
+		from = s.First
+	case f.cp.Seq > s.Last:
 		lostEnd = true
 	case f.cp.Seq > 0:
-		m, err := s.get(session, getRequest{Seq: f.cp.Seq})
+		m, err := s.Get(session, stream.Query{Seq: f.cp.Seq})
 		if err != nil {
 			return err
 		}
-		lostEnd = m != nil && m.position() != f.cp.SeqPos
+		lostEnd = m != nil && m.Position() != f.cp.SeqPos
 	}
 	if lostEnd {
-		from = s.first
+		from = s.First
 	}
 	seq, sentTo, err := f.lastOwn(session, from)
 	if err != nil {
@@ -293,34 +294,34 @@ func (f *forwarder) agree(session context.Context) error {
 	} else if lostEnd {
 		f.b.problem("the stream lost messages it had acknowledged, and holds none of this journal: it goes on with what comes next")
 	}
-	if lostEnd || f.cp.Created != s.created {
+	if lostEnd || f.cp.Created != s.Created {
 		f.cp.Seq, f.cp.SeqPos = 0, 0
 	}
 	f.acknowledged(seq, sentTo)
-	f.cp.Created = s.created
+	f.cp.Created = s.Created
 	return f.settle(pos)
 }
 
 // lastOwn finds the last message of this journal, at or after from where others
 // use the prefix too; seq 0 when there is none.
 func (f *forwarder) lastOwn(session context.Context, from uint64) (seq, pos uint64, err error) {
-	m, err := f.stream.get(session, getRequest{LastBySubject: f.b.opt.Prefix + ".>"})
+	m, err := f.stream.Get(session, stream.Query{LastBySubject: f.b.opt.Prefix + ".>"})
 	if err != nil || m == nil {
 		return 0, 0, err
 	}
 	if f.owns(m) {
-		return m.seq, m.position(), nil
+		return m.Seq, m.Position(), nil
 	}
 	if !f.cp.Unsure {
 		return 0, 0, nil
 	}
-	for last := m.seq; from <= last; from = m.seq + 1 {
-		m, err = f.stream.get(session, getRequest{Seq: from, NextBySubject: f.b.opt.Prefix + ".>"})
+	for last := m.Seq; from <= last; from = m.Seq + 1 {
+		m, err = f.stream.Get(session, stream.Query{Seq: from, NextBySubject: f.b.opt.Prefix + ".>"})
 		if err != nil || m == nil {
 			return seq, pos, err
 		}
 		if f.owns(m) {
-			seq, pos = m.seq, m.position()
+			seq, pos = m.Seq, m.Position()
 		}
 	}
 	return seq, pos, nil
@@ -328,15 +329,15 @@ func (f *forwarder) lastOwn(session context.Context, from uint64) (seq, pos uint
 
 // owns reports whether m was made of a record of this journal: the record at
 // its position has its id.
-func (f *forwarder) owns(m *message) bool {
-	pos := m.position()
+func (f *forwarder) owns(m *stream.Message) bool {
+	pos := m.Position()
 	if pos == 0 {
 		return false
 	}
 	r := f.b.journal.Reader(pos)
 	defer r.Close()
 	rec, err := r.Next()
-	return err == nil && rec.Pos == pos && rec.Key == segment.KeyOf(m.id())
+	return err == nil && rec.Pos == pos && rec.Key == segment.KeyOf(m.ID())
 }
 
 // close saves where forwarding stands; done says that nothing is under way.

@@ -46,10 +46,17 @@ import (
 	"github.com/aurorabot-dev/platform/bridge/bus"
 	"github.com/aurorabot-dev/platform/bridge/journal"
 	"github.com/aurorabot-dev/platform/bridge/journal/segment"
+	"github.com/aurorabot-dev/platform/bridge/natsbus/internal/stream"
 )
 
 // ErrClosed says that the bus was closed.
 var ErrClosed = errors.New("nats bus is closed")
+
+// PositionHeader is the header of each message that holds its position in the
+// journal of the platform that sent it. It rises along each platform's messages.
+const PositionHeader = stream.PositionHeader
+
+var errConnecting = errors.New("connecting to NATS")
 
 // Counters count since Open, except the last two, which are what is now.
 type Counters struct {
@@ -73,7 +80,7 @@ type Bus struct {
 	journal *journal.Journal
 	desk    *admit.Desk
 	door    *admit.Door
-	link    *link
+	link    *stream.Link
 
 	health   *admit.Health
 	progress admit.Progress // of the forwarder
@@ -100,7 +107,7 @@ func Open(ctx context.Context, opt Options) (_ *Bus, err error) {
 		return nil, err
 	}
 	b := &Bus{opt: opt, journal: j, health: admit.NewHealth(errConnecting),
-		desk: admit.NewDesk(j, opt.MaxMessage, recordName), door: admit.NewDoor()}
+		desk: admit.NewDesk(j, opt.MaxMessage, stream.RecordName), door: admit.NewDoor()}
 	defer func() {
 		if err != nil {
 			err = errors.Join(fmt.Errorf("opening nats bus: %w", err), j.Close())
@@ -112,11 +119,11 @@ func Open(ctx context.Context, opt Options) (_ *Bus, err error) {
 	if b.forwarder, err = newForwarder(b); err != nil {
 		return nil, err
 	}
-	if b.link, err = connect(opt, b.setState); err == nil {
+	if b.link, err = stream.Connect(opt.stream(), b.setState); err == nil {
 		err = context.Cause(ctx)
 	}
 	if err != nil {
-		b.link.close()
+		b.link.Close(ErrClosed)
 		return nil, errors.Join(err, b.forwarder.close(false))
 	}
 	life, stop := context.WithCancelCause(context.Background())
@@ -181,7 +188,7 @@ func (b *Bus) Reject(ctx context.Context, r bus.Rejected) (string, error) {
 	var pos uint64
 	err = b.journal.Append(ctx, func(q journal.Queue) (err error) {
 		name = b.desk.NewID()
-		pos, err = q.Add(segment.Record{Kind: segment.Deliver, Key: segment.KeyOf(name), Name: rejectedToken + " " + name, Body: body})
+		pos, err = q.Add(segment.Record{Kind: segment.Deliver, Key: segment.KeyOf(name), Name: stream.Rejected + " " + name, Body: body})
 		return err
 	})
 	if err == nil {
@@ -230,7 +237,7 @@ func (b *Bus) setState(err error) {
 	case (was == nil || was == errConnecting) && err != nil:
 		b.opt.Logger.Error("nats bus degraded", "cause", err, "backlog", b.backlog())
 	case was != nil && err == nil:
-		b.opt.Logger.Info("nats bus delivers", "server", b.link.server(), "backlog", b.backlog())
+		b.opt.Logger.Info("nats bus delivers", "server", b.link.Server(), "backlog", b.backlog())
 	}
 }
 
@@ -278,7 +285,7 @@ func (b *Bus) Shutdown(ctx context.Context) error {
 	unsent, cause := b.backlog(), b.State().Err
 	b.stop(ErrClosed)
 	b.owned.Wait()
-	b.link.close()
+	b.link.Close(ErrClosed)
 	err := errors.Join(b.forwarder.close(unsent == 0), b.journal.Close())
 	<-left
 	if unsent > 0 {

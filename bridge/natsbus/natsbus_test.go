@@ -21,6 +21,7 @@ import (
 	"github.com/aurorabot-dev/platform/bridge/journal"
 	"github.com/aurorabot-dev/platform/bridge/journal/segment"
 	"github.com/aurorabot-dev/platform/bridge/journal/space"
+	"github.com/aurorabot-dev/platform/bridge/natsbus/internal/stream"
 )
 
 const patience = 60 * time.Second // for what takes a moment on a machine with time
@@ -176,7 +177,7 @@ func envelopes(t testing.TB, messages []*jetstream.RawStreamMsg, prefix string) 
 		if err != nil {
 			t.Fatalf("message %d: %v", m.Sequence, err)
 		}
-		if m.Subject != prefix+"."+token(e.Payload.Type) || m.Header.Get(jetstream.MsgIDHeader) != e.Header.MessageID {
+		if m.Subject != prefix+"."+stream.Token(e.Payload.Type) || m.Header.Get(jetstream.MsgIDHeader) != e.Header.MessageID {
 			t.Fatalf("%s of %s is at %s as %s", e.Header.MessageID, e.Payload.Type, m.Subject, m.Header.Get(jetstream.MsgIDHeader))
 		}
 		all = append(all, e)
@@ -206,7 +207,7 @@ func recorded(t testing.TB, dir string) (all []*amp.Envelope) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if subject, _ := address(&rec); subject == rejectedToken {
+		if subject, _ := stream.Address(&rec); subject == stream.Rejected {
 			continue
 		}
 		e, err := amp.Parse(rec.Body)
@@ -292,22 +293,6 @@ func TestAnExistingStreamKeepsWhatTheOptionsDoNotSay(t *testing.T) {
 	}
 	if n := len(stored(t, js, "AURORA", "aurora.b")); n != 1 {
 		t.Errorf("%d messages", n)
-	}
-}
-
-func TestSubjectsAreCoveredAsNATSDoesIt(t *testing.T) {
-	for _, tc := range []struct {
-		subject string
-		by      string
-		want    bool
-	}{
-		{"aurora.>", "aurora.>", true}, {"aurora.a.>", "aurora.>", true}, {"aurora.a.>", "*.a.>", true}, {"aurora.a.>", ">", true},
-		{"aurora.>", "aurora.*", false}, {"aurora.>", "aurora.a.>", false}, {"aurora.a.>", "aurora.b.>", false},
-		{"aurora.>", "aurora", false}, {"aurora.a.>", "aurora.*.>", true},
-	} {
-		if got := covered(tc.subject, []string{"x", tc.by}); got != tc.want {
-			t.Errorf("%s covered by %s: %v", tc.subject, tc.by, got)
-		}
 	}
 }
 

@@ -1,14 +1,9 @@
 package natsbus
 
 import (
-	"bytes"
-	"crypto/tls"
-	"errors"
 	"fmt"
 	"log/slog"
-	"net/url"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
@@ -17,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/aurorabot-dev/platform/bridge/journal"
+	"github.com/aurorabot-dev/platform/bridge/natsbus/internal/stream"
 )
 
 // Options say which NATS and which stream. Zero values are the defaults named;
@@ -58,10 +54,7 @@ type Options struct {
 	Fault func(step string) error
 }
 
-const (
-	batchBytes  = 4 << 20 // of the bodies of one batch; the one that exceeds it is the last
-	dialTimeout = 2 * time.Second
-)
+const batchBytes = 4 << 20 // of the bodies of one batch; the one that exceeds it is the last
 
 // complete fills in the defaults and reports all that is wrong.
 func (o *Options) complete() error {
@@ -127,10 +120,19 @@ func (o *Options) complete() error {
 			}
 		}
 	}
-	if _, err := os.Stat(o.Creds); err == nil && !credsIn(o.Creds) {
+	if _, err := os.Stat(o.Creds); err == nil && !stream.HoldsCredentials(o.Creds) {
 		fault("%s holds no user's JWT and seed, as \"nsc generate creds\" writes them", o.Creds)
 	}
 	return faults.ErrorOrNil()
+}
+
+// stream are the options of the connection and the stream.
+func (o *Options) stream() stream.Options {
+	return stream.Options{
+		URLs: o.URLs, Creds: o.Creds, CA: o.CA, CertFile: o.CertFile, KeyFile: o.KeyFile, Domain: o.Domain,
+		Name: o.Stream, Prefix: o.Prefix, Replicas: o.Replicas, Storage: o.Storage, MaxAge: o.MaxAge, MaxBytes: o.MaxBytes,
+		DuplicateWindow: o.DuplicateWindow, AckTimeout: o.AckTimeout, Retry: o.Retry, Logger: o.Logger,
+	}
 }
 
 func set[T comparable](v *T, fallback T) {
@@ -138,72 +140,4 @@ func set[T comparable](v *T, fallback T) {
 	if *v == zero {
 		*v = fallback
 	}
-}
-
-// natsOptions are how to connect: for ever, and without keeping anything for a
-// server that is away, as the journal does that.
-func (o *Options) natsOptions() []nats.Option {
-	list := []nats.Option{
-		nats.Name("aurora platform " + o.Prefix),
-		nats.Timeout(dialTimeout),
-		nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1), nats.IgnoreAuthErrorAbort(), nats.NoCallbacksAfterClientClose(),
-		nats.ReconnectWait(o.Retry), nats.ReconnectJitter(o.Retry/2, o.Retry), nats.ReconnectBufSize(-1),
-		nats.PingInterval(10 * time.Second), nats.MaxPingsOutstanding(2),
-	}
-	if o.Creds != "" {
-		list = append(list, nats.UserCredentials(o.Creds))
-	}
-	if o.CA != "" || o.CertFile != "" {
-		list = append(list, nats.Secure(&tls.Config{MinVersion: tls.VersionTLS12}))
-	}
-	if o.CA != "" {
-		list = append(list, nats.RootCAs(o.CA))
-	}
-	if o.CertFile != "" {
-		list = append(list, nats.ClientCert(o.CertFile, o.KeyFile))
-	}
-	return list
-}
-
-// refused reports whether err says that the server does not accept who connects.
-func refused(err error) bool {
-	return slices.ContainsFunc([]error{nats.ErrAuthorization, nats.ErrAuthExpired, nats.ErrAuthRevoked, nats.ErrAccountAuthExpired},
-		func(e error) bool { return errors.Is(err, e) })
-}
-
-// explain adds to the error of a connection what a person can do about it.
-func (o *Options) explain(err error) error {
-	var servers, users []string
-	for _, list := range o.URLs {
-		for raw := range strings.SplitSeq(list, ",") {
-			u, e := url.Parse(strings.TrimSpace(raw))
-			if e != nil {
-				continue
-			}
-			servers = append(servers, u.Host)
-			if name := u.User.Username(); name != "" {
-				if _, password := u.User.Password(); password {
-					users = append(users, fmt.Sprintf("user %q with its password", name))
-				} else {
-					users = append(users, "a token")
-				}
-			}
-		}
-	}
-	at := strings.Join(servers, ", ")
-	switch {
-	case !refused(err):
-		return err
-	case o.Creds != "":
-		return fmt.Errorf("%w: the server at %s does not accept the credentials in %s: have them made anew; the file is read again with each attempt", err, at, o.Creds)
-	case len(users) > 0:
-		return fmt.Errorf("%w: the server at %s does not accept %s of its URL", err, at, strings.Join(users, ", "))
-	}
-	return fmt.Errorf("%w: the server at %s wants credentials: a creds file, or a URL such as nats://USER:PASSWORD@HOST or nats://TOKEN@HOST", err, at)
-}
-
-// credsIn reports whether a file holds a user's JWT and seed.
-func credsIn(path string) bool {
-	raw, err := os.ReadFile(path)
-	return err == nil && bytes.Contains(raw, []byte("BEGIN NATS USER JWT")) && bytes.Contains(raw, []byte("BEGIN USER NKEY SEED"))
 }

@@ -73,7 +73,6 @@ const longest = 900
 var longer = map[string]string{
 	"amp":                                  "being split",
 	"bridge/inbox/queue":                   "being split",
-	"bridge/natsbus":                       "being split",
 	"cmd/platform/internal/control/server": "being split",
 	"cmd/platform/internal/daemon":         "being split",
 	"mcpkit/appkit":                        "being split",

@@ -1,4 +1,8 @@
-package natsbus
+// Package stream is the connection to NATS and the JetStream stream over it: one
+// message or an atomic batch of them is published, and single messages are read.
+//
+// It decides nothing about what is sent and when; package natsbus does.
+package stream
 
 import (
 	"cmp"
@@ -12,14 +16,12 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-var (
-	errConnecting = errors.New("connecting to NATS")
-	errLinkDown   = errors.New("NATS is not connected")
-)
+var errNotConnected = errors.New("NATS is not connected")
 
-// link is the connection, for ever retried by the client library. What is done
+// Link is the connection, for ever retried by the client library. What is done
 // over it is done in a session, a context that ends when the connection is lost.
-type link struct {
+type Link struct {
+	opt  Options
 	conn *nats.Conn
 	js   jetstream.JetStream
 	down func(error) // told why, each time the connection is lost or cannot be made
@@ -34,16 +36,17 @@ type link struct {
 	up      chan struct{} // closed while there is a session
 }
 
-// connect makes the link. It never returns nil.
-func connect(opt Options, down func(error)) (*link, error) {
-	l := &link{down: down, up: make(chan struct{})}
+// Connect makes the link, and tells down why each time that the connection is lost
+// or cannot be made. That a server is away is no error. The link is never nil.
+func Connect(opt Options, down func(error)) (*Link, error) {
+	l := &Link{opt: opt, down: down, up: make(chan struct{})}
 	failed := func(_ *nats.Conn, err error) {
 		if err == nil {
 			err = errors.New("closed by the server")
 		}
 		err = cmp.Or(l.refusal, err)
 		l.refusal = nil
-		l.lost(fmt.Errorf("%w: %w", errLinkDown, opt.explain(err)))
+		l.lost(fmt.Errorf("%w: %w", errNotConnected, opt.explain(err)))
 	}
 	list := append(opt.natsOptions(),
 		nats.ConnectHandler(func(*nats.Conn) { l.made() }),
@@ -70,7 +73,7 @@ func connect(opt Options, down func(error)) (*link, error) {
 }
 
 // made begins a session.
-func (l *link) made() {
+func (l *Link) made() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.session == nil {
@@ -80,7 +83,7 @@ func (l *link) made() {
 }
 
 // lost ends the session.
-func (l *link) lost(cause error) {
+func (l *Link) lost(cause error) {
 	l.mu.Lock()
 	if l.session != nil {
 		l.end(cause)
@@ -90,8 +93,8 @@ func (l *link) lost(cause error) {
 	l.down(cause)
 }
 
-// wait waits for a session and returns a context that ends with it or with ctx.
-func (l *link) wait(ctx context.Context) (context.Context, context.CancelFunc, error) {
+// Wait waits for a session and returns a context that ends with it or with ctx.
+func (l *Link) Wait(ctx context.Context) (context.Context, context.CancelFunc, error) {
 	for {
 		l.mu.Lock()
 		session, up := l.session, l.up
@@ -109,17 +112,18 @@ func (l *link) wait(ctx context.Context) (context.Context, context.CancelFunc, e
 	}
 }
 
-// server is the one connected to.
-func (l *link) server() string { return l.conn.ConnectedUrlRedacted() }
+// Server is the URL of the server connected to, without secrets.
+func (l *Link) Server() string { return l.conn.ConnectedUrlRedacted() }
 
-func (l *link) close() {
+// Close ends the connection, and the session with the error cause.
+func (l *Link) Close(cause error) {
 	if l.conn != nil {
 		l.conn.Close()
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.session != nil {
-		l.end(ErrClosed)
+		l.end(cause)
 		l.session = nil
 	}
 }

@@ -1,4 +1,4 @@
-package natsbus
+package stream
 
 import (
 	"context"
@@ -33,22 +33,26 @@ const (
 	codeNoMessage    = 10037
 )
 
-var errKnownID = errors.New("the stream has a message id of the batch already")
+// ErrKnownID says that the stream has a message id of a batch already, and so nothing
+// of the batch.
+var ErrKnownID = errors.New("the stream has a message id of the batch already")
 
-// stream is the JetStream stream in one session.
-type stream struct {
-	link        *link
-	opt         *Options
-	api         string // what subjects of the JetStream API begin with
-	created     int64  // ns
-	first, last uint64 // sequences when it was opened
+// Stream is the JetStream stream in one session.
+type Stream struct {
+	Created     int64  // when the stream was made, in Unix ns
+	First, Last uint64 // sequences when it was opened
+
+	link *Link
+	opt  *Options
+	api  string // what subjects of the JetStream API begin with
 }
 
-// openStream makes the stream what the options say, where it is not so.
-func openStream(ctx context.Context, l *link, opt *Options) (*stream, error) {
-	s, err := l.js.Stream(ctx, opt.Stream)
+// Stream makes the stream what the options say, where it is not so.
+func (l *Link) Stream(ctx context.Context) (*Stream, error) {
+	opt := &l.opt
+	s, err := l.js.Stream(ctx, opt.Name)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		c := jetstream.StreamConfig{Name: opt.Stream, Storage: opt.Storage, Replicas: 1, MaxAge: 30 * 24 * time.Hour,
+		c := jetstream.StreamConfig{Name: opt.Name, Storage: opt.Storage, Replicas: 1, MaxAge: 30 * 24 * time.Hour,
 			Discard: jetstream.DiscardNew, Description: "events of Aurora platforms"}
 		opt.apply(&c)
 		s, err = l.js.CreateStream(ctx, c)
@@ -59,20 +63,20 @@ func openStream(ctx context.Context, l *link, opt *Options) (*stream, error) {
 		}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("stream %s: %w", opt.Stream, err)
+		return nil, fmt.Errorf("stream %s: %w", opt.Name, err)
 	}
 	info := s.CachedInfo()
 	if r := info.Config.Retention; r != jetstream.LimitsPolicy {
-		return nil, fmt.Errorf("stream %s: retention is %s, want limits: messages must stay to be found", opt.Stream, r)
+		return nil, fmt.Errorf("stream %s: retention is %s, want limits: messages must stay to be found", opt.Name, r)
 	}
 	if !info.Config.AllowAtomicPublish {
-		return nil, fmt.Errorf("stream %s: server %s cannot take batches whole, want nats-server 2.12 or later", opt.Stream, l.conn.ConnectedServerVersion())
+		return nil, fmt.Errorf("stream %s: server %s cannot take batches whole, want nats-server 2.12 or later", opt.Name, l.conn.ConnectedServerVersion())
 	}
 	api := "$JS.API."
 	if opt.Domain != "" {
 		api = "$JS." + opt.Domain + ".API."
 	}
-	return &stream{link: l, opt: opt, api: api, created: info.Created.UnixNano(), first: info.State.FirstSeq, last: info.State.LastSeq}, nil
+	return &Stream{link: l, opt: opt, api: api, Created: info.Created.UnixNano(), First: info.State.FirstSeq, Last: info.State.LastSeq}, nil
 }
 
 // apply changes c to what the options say and reports whether that was needed.
@@ -125,11 +129,11 @@ next:
 	return false
 }
 
-func (s *stream) message(r *segment.Record) *nats.Msg {
-	subject, id := address(r)
+func (s *Stream) message(r *segment.Record) *nats.Msg {
+	subject, id := Address(r)
 	m := nats.NewMsg(s.opt.Prefix + "." + subject)
 	m.Header.Set(jetstream.MsgIDHeader, id)
-	m.Header.Set(jetstream.ExpectedStreamHeader, s.opt.Stream)
+	m.Header.Set(jetstream.ExpectedStreamHeader, s.opt.Name)
 	m.Header.Set(PositionHeader, strconv.FormatUint(r.Pos, 10))
 	if !r.Expire.IsZero() {
 		left := (time.Until(r.Expire) + time.Second - 1).Truncate(time.Second)
@@ -143,7 +147,7 @@ const headerBytes = 1024 // of a message, at most: ids, numbers and the stream's
 
 // fits says what a server that takes less than MaxMessage would not, before it
 // has half a batch.
-func (s *stream) fits(batch []segment.Record) error {
+func (s *Stream) fits(batch []segment.Record) error {
 	for i := range batch {
 		if size := int64(len(batch[i].Event())); size+headerBytes > s.link.conn.MaxPayload() {
 			return fmt.Errorf("record %d has %d bytes, more than the max_payload of the server, %d, allows", batch[i].Pos, size, s.link.conn.MaxPayload())
@@ -152,9 +156,9 @@ func (s *stream) fits(batch []segment.Record) error {
 	return nil
 }
 
-// publish sends one message and returns its sequence in the stream. A duplicate
+// Publish sends one message and returns its sequence in the stream. A duplicate
 // is one whose id the stream knows already.
-func (s *stream) publish(ctx context.Context, r *segment.Record) (seq uint64, duplicate bool, err error) {
+func (s *Stream) Publish(ctx context.Context, r *segment.Record) (seq uint64, duplicate bool, err error) {
 	ack, err := s.request(ctx, s.message(r))
 	if err != nil {
 		return 0, false, err
@@ -162,17 +166,17 @@ func (s *stream) publish(ctx context.Context, r *segment.Record) (seq uint64, du
 	return ack.Sequence, ack.Duplicate, nil
 }
 
-// publishAll sends a batch that the stream takes whole or not at all, and
-// returns the sequence of its last message. After errKnownID it has none of it.
+// PublishAll sends a batch that the stream takes whole or not at all, and
+// returns the sequence of its last message. After ErrKnownID it has none of it.
 // After other errors it may have it, unless the error is of the API.
-func (s *stream) publishAll(ctx context.Context, batch []segment.Record) (seq uint64, err error) {
+func (s *Stream) PublishAll(ctx context.Context, batch []segment.Record) (seq uint64, err error) {
 	if err := s.fits(batch); err != nil {
 		return 0, err
 	}
 	if len(batch) == 1 {
-		seq, duplicate, err := s.publish(ctx, &batch[0])
+		seq, duplicate, err := s.Publish(ctx, &batch[0])
 		if err == nil && duplicate {
-			err = errKnownID
+			err = ErrKnownID
 		}
 		return seq, err
 	}
@@ -198,19 +202,19 @@ func (s *stream) publishAll(ctx context.Context, batch []segment.Record) (seq ui
 }
 
 // request publishes m and waits for the stream's answer.
-func (s *stream) request(ctx context.Context, m *nats.Msg) (*jetstream.PubAck, error) {
+func (s *Stream) request(ctx context.Context, m *nats.Msg) (*jetstream.PubAck, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.opt.AckTimeout)
 	defer cancel()
 	answer, err := s.link.conn.RequestMsgWithContext(ctx, m)
 	if err != nil {
-		return nil, fmt.Errorf("publishing to stream %s: %w", s.opt.Stream, err)
+		return nil, fmt.Errorf("publishing to stream %s: %w", s.opt.Name, err)
 	}
 	var ack struct {
 		jetstream.PubAck
 		Error *jetstream.APIError `json:"error"`
 	}
 	if err := json.Unmarshal(answer.Data, &ack); err != nil {
-		return nil, fmt.Errorf("publishing to stream %s: answer %.60q: %w", s.opt.Stream, answer.Data, err)
+		return nil, fmt.Errorf("publishing to stream %s: answer %.60q: %w", s.opt.Name, answer.Data, err)
 	}
 	switch {
 	case ack.Error == nil && ack.Sequence > 0:
@@ -218,46 +222,48 @@ func (s *stream) request(ctx context.Context, m *nats.Msg) (*jetstream.PubAck, e
 	case ack.Error == nil:
 		err = fmt.Errorf("answer %.60q", answer.Data)
 	case ack.Error.ErrorCode == codeBatchKnownID:
-		err = errKnownID
+		err = ErrKnownID
 	default:
 		err = ack.Error
 	}
-	return nil, fmt.Errorf("publishing to stream %s: %w", s.opt.Stream, err)
+	return nil, fmt.Errorf("publishing to stream %s: %w", s.opt.Name, err)
 }
 
-// getRequest asks for one message.
-type getRequest struct {
+// Query chooses one message: by its sequence, the last of a subject, or the next of a
+// subject at or after a sequence.
+type Query struct {
 	Seq           uint64 `json:"seq,omitempty"`
 	LastBySubject string `json:"last_by_subj,omitempty"`
 	NextBySubject string `json:"next_by_subj,omitempty"` // at or after Seq
 }
 
-// message is a stored message without its body.
-type message struct {
-	seq    uint64
+// Message is a stored message without its body.
+type Message struct {
+	Seq    uint64
 	header nats.Header
 }
 
-func (m *message) id() string { return m.header.Get(jetstream.MsgIDHeader) }
+// ID is the message's Nats-Msg-Id.
+func (m *Message) ID() string { return m.header.Get(jetstream.MsgIDHeader) }
 
-// position is that in the journal of whoever sent m; 0 where it has none.
-func (m *message) position() uint64 {
+// Position is that in the journal of whoever sent m; 0 where it has none.
+func (m *Message) Position() uint64 {
 	pos, _ := strconv.ParseUint(m.header.Get(PositionHeader), 10, 64)
 	return pos
 }
 
-// get asks the stream's leader, and no replica that may lag behind; nil when
+// Get asks the stream's leader, and no replica that may lag behind; nil when
 // there is no such message.
-func (s *stream) get(ctx context.Context, r getRequest) (*message, error) {
+func (s *Stream) Get(ctx context.Context, r Query) (*Message, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.opt.AckTimeout)
 	defer cancel()
 	body, err := json.Marshal(r)
 	if err != nil {
 		return nil, err
 	}
-	answer, err := s.link.conn.RequestWithContext(ctx, s.api+"STREAM.MSG.GET."+s.opt.Stream, body)
+	answer, err := s.link.conn.RequestWithContext(ctx, s.api+"STREAM.MSG.GET."+s.opt.Name, body)
 	if err != nil {
-		return nil, fmt.Errorf("asking stream %s: %w", s.opt.Stream, err)
+		return nil, fmt.Errorf("asking stream %s: %w", s.opt.Name, err)
 	}
 	var got struct {
 		Message struct {
@@ -267,18 +273,18 @@ func (s *stream) get(ctx context.Context, r getRequest) (*message, error) {
 		Error *jetstream.APIError `json:"error"`
 	}
 	if err := json.Unmarshal(answer.Data, &got); err != nil {
-		return nil, fmt.Errorf("asking stream %s: answer %.60q: %w", s.opt.Stream, answer.Data, err)
+		return nil, fmt.Errorf("asking stream %s: answer %.60q: %w", s.opt.Name, answer.Data, err)
 	}
 	if got.Error != nil {
 		if got.Error.ErrorCode == codeNoMessage {
 			return nil, nil
 		}
-		return nil, fmt.Errorf("asking stream %s: %w", s.opt.Stream, got.Error)
+		return nil, fmt.Errorf("asking stream %s: %w", s.opt.Name, got.Error)
 	}
-	m := &message{seq: got.Message.Seq}
+	m := &Message{Seq: got.Message.Seq}
 	if len(got.Message.Header) > 0 {
 		if m.header, err = nats.DecodeHeadersMsg(got.Message.Header); err != nil {
-			return nil, fmt.Errorf("asking stream %s: message %d: %w", s.opt.Stream, m.seq, err)
+			return nil, fmt.Errorf("asking stream %s: message %d: %w", s.opt.Name, m.Seq, err)
 		}
 	}
 	return m, nil
