@@ -78,7 +78,6 @@ var longer = map[string]string{
 	"mcpkit/appkit":                        "being split",
 	"mcpkit/auth":                          "being split",
 	"mcpkit/client":                        "being split",
-	"mcpkit/fakeserver":                    "being split",
 	"mcpkit/gateway":                       "being split",
 	"mcpkit/host":                          "being split",
 	"internal/jsontext":                    "being split",
