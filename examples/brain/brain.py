@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""A Brain in the smallest: it takes events from the inbox and calls tools.
+"""A minimal Brain: it takes events from the inbox and calls tools.
 
 When a timer rings, it writes into the diary by HTTP, asks for the time by a file
-in the outbox, and says when the answer has come. Only one such Brain may run on
-an inbox. It needs Python 3.11 and nothing else.
+in the outbox, and prints the answer when it has come. Only one such Brain may run
+on an inbox. It needs Python 3.11 and nothing else.
 """
 import argparse, http.client, json, socket, sys
 from pathlib import Path
@@ -27,14 +27,14 @@ class Platform(http.client.HTTPConnection):
     def connect(self):
         self.sock = socket.socket(socket.AF_UNIX)
         self.sock.settimeout(self.timeout)
-        # Where the data folder's path is too long for a socket, it lies elsewhere.
+        # The socket is in another folder if its path would be too long here.
         self.sock.connect((data / "state/socket").read_text().strip())
 
 
 def call(name, arguments, key):
-    """Call a tool and wait. The same key again gets the first answer: nothing is done twice.
+    """Call a tool and wait. A repeated call with the same key gets the first answer.
 
-    Only is_error false means that the tool did what it was asked."""
+    The tool succeeded only if is_error is false."""
     conn = Platform("platform", timeout=90)
     try:
         request = {"name": name, "arguments": arguments, "idempotency_key": key}

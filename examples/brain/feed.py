@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""Feeds the platform's events to a bus that lives inside another program.
+"""Feeds the platform's events to an event bus inside another program.
 
 A bus that does not watch its folder for files of other processes must be fed
-from within. Start feed() as a task of that program:
+from inside its own program. Start feed() as a task of that program:
 
     asyncio.create_task(feed("data", bus.inject_event))
 
-inject is a coroutine function that takes an envelope as a dict. The event is
-acknowledged when it has returned; an event is given again after a crash.
+inject is a coroutine function that takes an envelope as a dict. An event is
+acknowledged when inject has returned; after a crash, an event that was not
+acknowledged is handed over again.
 """
 import argparse, asyncio, json, sys
 from datetime import datetime, timezone

@@ -7,16 +7,18 @@
             ...                             # act on event.header and event.payload
             inbox.ack(event)                # or inbox.nack(event, delay=30, reason="no network")
 
-An event that is claimed belongs to its consumer for `lease` seconds. Whoever has
-not acknowledged it by then, killed or hung, loses it: it is pending again, and
-after `attempts` claims it becomes a dead letter in failed/, with the reason beside
-it. Several consumers may share an inbox, in Python and in Go: this is the protocol
-of the package bridge/inbox/queue. With alone=True there is only this one, and what
-it had claimed when it died is pending again as soon as it starts.
+A claimed event belongs to its consumer for `lease` seconds. If the consumer has not
+acknowledged the event by then, because it was killed or hangs, the event is pending
+again. After `attempts` claims the event becomes a dead letter in failed/, with the
+reason beside it. Several consumers may share an inbox, in Python and in Go: they use
+the protocol of the package bridge/inbox/queue. With alone=True there is only this
+consumer, and the events that it had claimed when it died are pending again as soon
+as it starts.
 
-An event comes at least once: a consumer that dies between acting and acknowledging
-meets it again, with event.attempts above 1. Whoever must not act twice remembers
-event.id first, or gives it to the platform as idempotency_key of a call.
+An event is delivered at least once: if a consumer dies between acting and
+acknowledging, the event comes again, with event.attempts above 1. A consumer that
+must not act twice records event.id before it acts, or makes the idempotency_key of
+its call from event.id.
 
 It needs Python 3.11 on Linux and nothing else.
 """
@@ -29,11 +31,11 @@ BACKLOG = 20_000  # names that are held in memory
 
 
 class Lost(Exception):
-    """The claim was lost: its lease ran out, and another may have the event."""
+    """The claim was lost: its lease expired, and another consumer may have the event."""
 
 
 class Taken(Exception):
-    """Another consumer has the inbox to itself, or others share it."""
+    """The inbox is in use: by a consumer with alone=True, or, for alone=True, by any other."""
 
 
 class Event:
@@ -53,9 +55,9 @@ class Event:
 
 
 class Inbox:
-    """A consumer of the inbox in the folder root. It is not for several threads.
+    """A consumer of the inbox in the folder root. It must not be used by several threads.
 
-    lease     seconds for which a claim holds unless renewed
+    lease     seconds for which a claim is valid unless it is renewed
     attempts  claims of one event before it becomes a dead letter
     alone     no other consumer may work on this inbox meanwhile
     delete    acknowledged events are deleted, not moved to done/
@@ -80,7 +82,7 @@ class Inbox:
             self._reap(everything=True)
 
     def close(self):
-        """Frees the consumer. What it has claimed stays so until the leases run out."""
+        """Closes the consumer. Its events stay claimed until their leases expire."""
         os.close(self._moves)
         os.close(self._shared)
 
@@ -104,7 +106,7 @@ class Inbox:
             time.sleep(self.poll if until is None else max(0, min(self.poll, until - time.monotonic())))
 
     def ack(self, *events):
-        """The events are dealt with: they go to done/, durably. Raises Lost if a claim was."""
+        """Acknowledges events: they are moved to done/, durably. Raises Lost if a claim was lost."""
         def end(event, _):
             path = self._path("processing", event.name)
             path.unlink() if self.delete else path.rename(self._path("done", event.name))
@@ -120,10 +122,10 @@ class Inbox:
         self._mine([event], lambda e, lease: self._bury(e.name, reason, lease["attempts"]), "processing", "failed")
 
     def renew(self, event, seconds):
-        """The claim holds for so many seconds from now on."""
+        """Renews the claim for a number of seconds from now."""
         self._mine([event], lambda e, lease: self._write(self._path("leases", e.name), lease | {"until": stamp(seconds)}))
 
-    # What follows is done while no other consumer moves files.
+    # The following methods run while no other consumer moves files.
 
     @contextmanager
     def _alone(self):
@@ -147,8 +149,8 @@ class Inbox:
         return events
 
     def _head(self):
-        """The first pending names. One scan may see a later file and miss an earlier
-        one that appears meanwhile, so the second takes what is not after the first's latest."""
+        """The first pending names. One scan may see a later file and miss an earlier one that
+        appears meanwhile. So a second scan takes the files up to the latest of the first scan."""
         latest = max(self._entries(), default=None)
         return [] if latest is None else [name for _, name in heapq.nsmallest(BACKLOG, (e for e in self._entries() if e <= latest))]
 
@@ -188,7 +190,7 @@ class Inbox:
         return event
 
     def _reap(self, everything=False):
-        """Takes back what consumers that died have claimed."""
+        """Makes events pending again whose consumers have died."""
         self._reaped = time.monotonic()
         with self._alone():
             for name in filter(is_event, os.listdir(self.root / "processing")):
@@ -263,11 +265,11 @@ def is_event(name):
 
 
 def stamp(seconds, since=None):
-    """The time so many seconds from now, or from since, as RFC 3339."""
+    """The time a number of seconds after now, or after since, as RFC 3339."""
     at = (time.time() if since is None else since) + seconds
     return datetime.fromtimestamp(at, timezone.utc).isoformat()
 
 
 def later(text):
-    """Whether a time of RFC 3339 lies ahead."""
+    """Whether a time in the format of RFC 3339 is in the future."""
     return text is not None and datetime.fromisoformat(text) > datetime.now(timezone.utc)
