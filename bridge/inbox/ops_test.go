@@ -604,6 +604,46 @@ func TestReplayRebuildsFilesFromTheJournal(t *testing.T) {
 	}
 }
 
+func TestEventsThatShareARecordAreOneFileAndReplayedEach(t *testing.T) {
+	opt := options(t.TempDir())
+	x := open(t, opt)
+	end := bustest.Event("a", "tool.completed", 3)
+	item := bus.Item{Envelope: end, Before: []*amp.Envelope{bustest.Event("a", "mcp.call.started", 1), bustest.Event("a", "tool.started", 2)}}
+	for range 2 {
+		if _, err := x.Publish(t.Context(), item); err != nil { // the second is a duplicate
+			t.Fatal(err)
+		}
+	}
+	if _, err := x.Publish(t.Context(), bus.Item{Envelope: bustest.Event("a", "test.event", 4)}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "visible", func() bool { return settled(x) })
+	pending := files(t, opt, queue.Pending)
+	if len(pending) != 2 {
+		t.Fatalf("pending are %q", pending)
+	}
+	raw, err := os.ReadFile(filepath.Join(opt.Dir, queue.Pending, amp.FileName("tool.completed", end.Header.MessageID)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got amp.Envelope
+	if err := json.Unmarshal(raw, &got); err != nil || got.Header.Seq != 3 {
+		t.Errorf("the file is %s, %v", raw, err)
+	}
+	if err := x.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if r := verify(t, opt); !r.OK() || len(r.Findings) > 0 || r.Files != 2 {
+		t.Errorf("verify finds %+v", r)
+	}
+	for filter, want := range map[audit.ReplayFilter]int64{{}: 2, {All: true}: 4, {All: true, Type: "tool.started"}: 1} {
+		to := filepath.Join(t.TempDir(), "out")
+		if n, err := audit.Replay(places(opt), filter, to); err != nil || n != want {
+			t.Errorf("%+v replays %d, want %d: %v", filter, n, want, err)
+		}
+	}
+}
+
 func TestPruneLeavesTheJournalOfARunningPlatformAlone(t *testing.T) {
 	opt := options(t.TempDir())
 	opt.Journal.SegmentBytes = 4 << 10
