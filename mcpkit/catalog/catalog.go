@@ -23,6 +23,7 @@ import (
 	"strings"
 
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
+	"github.com/aurorabot-dev/platform/mcpkit/strict"
 )
 
 // ID is a tool's identity: the server's name in this platform and the tool's
@@ -257,10 +258,10 @@ func (t *Table) near(name string) []string {
 	var hits []hit
 	for _, tool := range t.tools {
 		n := t.names[tool.ID()]
-		d := min(distance(name, n, limit), distance(name, tool.ID().Canonical(), limit))
+		d := min(strict.Distance(name, n, limit), strict.Distance(name, tool.ID().Canonical(), limit))
 		if tool.Alias != "" {
 			short := strings.TrimPrefix(tool.Source.OriginalName, tool.Source.Server+".")
-			d = min(d, distance(name, tool.Alias+"."+short, limit))
+			d = min(d, strict.Distance(name, tool.Alias+"."+short, limit))
 		}
 		if d <= limit || len(last) >= 3 && strings.Contains(n, last) {
 			hits = append(hits, hit{n, min(d, limit+1)})
@@ -272,28 +273,4 @@ func (t *Table) near(name string) []string {
 		out = append(out, h.name)
 	}
 	return out
-}
-
-// distance is the Levenshtein distance of a and b in bytes, or limit+1 when the
-// lengths alone already exceed limit.
-func distance(a, b string, limit int) int {
-	if len(a) > 200 || len(b)-len(a) > limit || len(a)-len(b) > limit {
-		return limit + 1
-	}
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		prev := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := 1
-			if a[i] == b[j] {
-				cost = 0
-			}
-			prev, row[j+1] = row[j+1], min(row[j+1]+1, row[j]+1, prev+cost)
-		}
-	}
-	return row[len(b)]
 }

@@ -195,21 +195,24 @@ func Nearest(name string, known []string) string {
 		if len(fold) > 2 && strings.HasPrefix(strings.ToLower(k), fold+"_") {
 			return k
 		}
-		if d := distance(fold, strings.ToLower(k)); d < least {
+		if d := Distance(fold, strings.ToLower(k), least); d < least {
 			best, least = k, d
 		}
 	}
 	return best
 }
 
-// distance is the number of bytes to insert, delete, replace or swap with their
-// neighbour to make b of a.
-func distance(a, b string) int {
-	const limit = 64
-	if len(a) > limit || len(b) > limit {
-		return limit
+// maxSpelled is the length, in bytes, up to which words are compared.
+const maxSpelled = 200
+
+// Distance is how many bytes must be inserted, deleted, replaced or swapped with
+// their neighbour to make b of a. It is limit+1 where a glance at the lengths shows
+// that there are more than limit, and where a word has more than 200 bytes.
+func Distance(a, b string, limit int) int {
+	if len(a) > maxSpelled || len(b) > maxSpelled || len(a)-len(b) > limit || len(b)-len(a) > limit {
+		return limit + 1
 	}
-	var rows [3][limit + 1]int
+	var rows [3][maxSpelled + 1]int
 	before, last, row := &rows[0], &rows[1], &rows[2]
 	for j := range len(b) + 1 {
 		last[j] = j
