@@ -134,7 +134,10 @@ func New(o Options) (*Loop, error) {
 	return &Loop{o: o}, nil
 }
 
-// Ask runs a conversation that begins with question.
+// Ask runs a conversation that begins with question, until the model answers.
+//
+// The result is there also beside an error, as far as the conversation came; its Stop
+// says why it ended, and it can be continued. No goroutine outlives Ask.
 func (l *Loop) Ask(ctx context.Context, question string) (*Result, error) {
 	return l.Continue(ctx, &Result{}, question)
 }
@@ -145,17 +148,10 @@ func (l *Loop) Continue(ctx context.Context, earlier *Result, question string) (
 	return l.run(ctx, append(slices.Clone(earlier.Messages), asked), earlier.Sources, earlier.Extras)
 }
 
-// Run goes on with a conversation until the model answers. The history has no
+// run goes on with a conversation until the model answers. The history has no
 // system message, and ends with what the model is to answer. sources are the
 // gate's ids of the calls whose results are in the history: the gate is told
 // them with each call, since any argument may come from there.
-//
-// The result is there also beside an error, as far as the run came; its Stop
-// says why it ended, and it can be continued. No goroutine outlives Run.
-func (l *Loop) Run(ctx context.Context, history []openai.ChatCompletionMessage, sources ...string) (*Result, error) {
-	return l.run(ctx, history, sources, nil)
-}
-
 func (l *Loop) run(ctx context.Context, history []openai.ChatCompletionMessage, sources []string, extras map[string]json.RawMessage) (*Result, error) {
 	r := l.begin(history)
 	r.res.Sources = append(r.res.Sources, sources...)

@@ -46,7 +46,6 @@ type config struct {
 	env       []string
 	protocol  string
 	silent    bool
-	resend    time.Duration
 	maxEvents int
 }
 
@@ -67,9 +66,6 @@ func Protocol(version string) Option { return func(c *config) { c.protocol = ver
 // Silent has the client not acknowledge events. Acknowledge by hand with
 // Session.Ack.
 func Silent() Option { return func(c *config) { c.silent = true } }
-
-// ResendAfter shortens the pause before an event is sent again; see appkit.Options.
-func ResendAfter(d time.Duration) Option { return func(c *config) { c.resend = d } }
 
 // OutboxEvents bounds the outbox; see appkit.Options.
 func OutboxEvents(n int) Option { return func(c *config) { c.maxEvents = n } }
@@ -96,7 +92,6 @@ func Start(t testing.TB, manifest []byte, setup func(*appkit.App) error, options
 		DataDir:      c.dataDir,
 		ConfigPath:   c.writeSettings(t),
 		Log:          slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug})),
-		ResendAfter:  c.resend,
 		OutboxEvents: c.maxEvents,
 	}
 	app, err := appkit.New(manifest, opts)

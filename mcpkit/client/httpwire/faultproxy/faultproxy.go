@@ -53,10 +53,10 @@ type Match func(Request) bool
 // Fault deals with one request in the place of the proxy.
 type Fault func(*Exchange)
 
+// rule is a fault for one request.
 type rule struct {
 	match Match
 	fault Fault
-	once  bool
 }
 
 // New starts a proxy before the server at the URL target.
@@ -81,22 +81,10 @@ func New(t testing.TB, target string) *Proxy {
 }
 
 // Once sets a fault for the next request that matches and has none yet.
-func (p *Proxy) Once(m Match, f Fault) { p.add(&rule{m, f, true}) }
-
-// Always sets a fault for every request that matches, until Clear.
-func (p *Proxy) Always(m Match, f Fault) { p.add(&rule{m, f, false}) }
-
-func (p *Proxy) add(r *rule) {
+func (p *Proxy) Once(m Match, f Fault) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.rules = append(p.rules, r)
-}
-
-// Clear takes all faults back.
-func (p *Proxy) Clear() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.rules = nil
+	p.rules = append(p.rules, &rule{m, f})
 }
 
 // Freeze makes the way half-open: connections stand and are accepted, and nothing
@@ -126,9 +114,6 @@ func (p *Proxy) Seen(m Match) (list []Request) {
 	return list
 }
 
-// Any matches every request.
-func Any(Request) bool { return true }
-
 // Method matches requests whose message has the JSON-RPC method.
 func Method(name string) Match { return func(r Request) bool { return r.Method == name } }
 
@@ -151,9 +136,7 @@ func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
 	for i, rule := range p.rules {
 		if rule.match(x.Request) {
 			fault = rule.fault
-			if rule.once {
-				p.rules = append(p.rules[:i:i], p.rules[i+1:]...)
-			}
+			p.rules = append(p.rules[:i:i], p.rules[i+1:]...)
 			break
 		}
 	}
