@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"slices"
 	"unicode/utf8"
+
+	"github.com/aurorabot-dev/platform/internal/jsontext/internal/scan"
 )
 
 // AppendCompact appends raw without white space and otherwise as it is written. The
@@ -15,17 +17,17 @@ func AppendCompact(dst, raw []byte) ([]byte, error) {
 	if err := Check(raw); err != nil {
 		return dst, err
 	}
-	s := scanner{b: raw}
-	for s.peek() != 0 {
-		from := s.i
+	s := &scan.Scanner{Text: raw}
+	for s.Peek() != 0 {
+		from := s.At
 		if raw[from] == '"' {
-			s.text()
+			s.Quoted()
 		} else { // up to what may be white space or a string
-			for s.i < len(raw) && raw[s.i] > ' ' && raw[s.i] != '"' {
-				s.i++
+			for s.At < len(raw) && raw[s.At] > ' ' && raw[s.At] != '"' {
+				s.At++
 			}
 		}
-		dst = append(dst, raw[from:s.i]...)
+		dst = append(dst, raw[from:s.At]...)
 	}
 	return dst, nil
 }
@@ -53,55 +55,55 @@ func AppendCanonical(dst, raw []byte) ([]byte, error) {
 	if !Valid(raw) {
 		return nil, errors.New("the text is not valid JSON")
 	}
-	s := scanner{b: raw}
-	return s.canonical(dst, 1)
+	s := &scan.Scanner{Text: raw}
+	return canonical(s, dst, 1)
 }
 
 // canonical appends the form of the value that comes next in valid JSON.
-func (s *scanner) canonical(dst []byte, depth int) (_ []byte, err error) {
+func canonical(s *scan.Scanner, dst []byte, depth int) (_ []byte, err error) {
 	if depth > MaxCanonicalDepth {
 		return nil, fmt.Errorf("values are nested more than %d deep", MaxCanonicalDepth)
 	}
-	c := s.peek()
-	from := s.i
+	c := s.Peek()
+	from := s.At
 	switch c {
 	case '{':
-		return s.canonicalObject(dst, depth)
+		return canonicalObject(s, dst, depth)
 	case '[':
-		s.i++
+		s.At++
 		dst = append(dst, '[')
-		for n := 0; !s.take(']'); n++ {
-			if s.take(',') {
+		for n := 0; !s.Take(']'); n++ {
+			if s.Take(',') {
 				dst = append(dst, ',')
 			}
-			if dst, err = s.canonical(dst, depth+1); err != nil {
+			if dst, err = canonical(s, dst, depth+1); err != nil {
 				return nil, err
 			}
 		}
 		return append(dst, ']'), nil
 	case '"':
-		s.text()
-		return appendCanonicalString(dst, s.b[from:s.i]), nil
+		s.Quoted()
+		return appendCanonicalString(dst, s.Text[from:s.At]), nil
 	}
-	s.scalar()
-	return append(dst, s.b[from:s.i]...), nil
+	s.Scalar()
+	return append(dst, s.Text[from:s.At]...), nil
 }
 
 // canonicalObject writes the members as they come, and sorts them where they must be.
-func (s *scanner) canonicalObject(dst []byte, depth int) (_ []byte, err error) {
-	s.i++
+func canonicalObject(s *scan.Scanner, dst []byte, depth int) (_ []byte, err error) {
+	s.At++
 	dst = append(dst, '{')
 	var members []canonicalMember
 	first := len(dst)
-	for !s.take('}') {
-		if s.take(',') {
+	for !s.Take('}') {
+		if s.Take(',') {
 			dst = append(dst, ',')
 		}
-		literal, _ := s.name()
+		literal, _ := s.Name()
 		m := canonicalMember{from: len(dst) - first}
 		dst = appendCanonicalString(dst, literal)
 		m.colon = len(dst) - first
-		if dst, err = s.canonical(append(dst, ':'), depth+1); err != nil {
+		if dst, err = canonical(s, append(dst, ':'), depth+1); err != nil {
 			return nil, err
 		}
 		m.end = len(dst) - first

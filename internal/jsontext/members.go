@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/aurorabot-dev/platform/internal/jsontext/internal/scan"
 )
 
 // Members calls f with the name and the raw value of each member of the object b, in
@@ -15,15 +17,15 @@ import (
 // was read. A name is what its escapes mean; it and the value share b's storage where
 // they can, and are never nil.
 func Members(b []byte, f func(name, value []byte) bool) bool {
-	s := scanner{b: b}
-	if !s.take('{') {
+	s := &scan.Scanner{Text: b}
+	if !s.Take('{') {
 		return false
 	}
-	if s.take('}') {
-		return s.end()
+	if s.Take('}') {
+		return s.End()
 	}
 	for {
-		literal, ok := s.name()
+		literal, ok := s.Name()
 		if !ok {
 			return false
 		}
@@ -31,15 +33,15 @@ func Members(b []byte, f func(name, value []byte) bool) bool {
 		if bytes.IndexByte(name, '\\') >= 0 {
 			name = AppendUnquote([]byte{}, literal, len(literal))
 		}
-		value, ok := s.raw()
+		value, ok := raw(s)
 		switch {
 		case !ok:
 			return false
 		case !f(name, value):
 			return true
-		case s.take('}'):
-			return s.end()
-		case !s.take(','):
+		case s.Take('}'):
+			return s.End()
+		case !s.Take(','):
 			return false
 		}
 	}
@@ -48,34 +50,34 @@ func Members(b []byte, f func(name, value []byte) bool) bool {
 // Elements calls f with each raw element of the array b, in order, until f returns
 // false. It reports whether b is a valid array as far as it was read.
 func Elements(b []byte, f func(value []byte) bool) bool {
-	s := scanner{b: b}
-	if !s.take('[') {
+	s := &scan.Scanner{Text: b}
+	if !s.Take('[') {
 		return false
 	}
-	if s.take(']') {
-		return s.end()
+	if s.Take(']') {
+		return s.End()
 	}
 	for {
-		value, ok := s.raw()
+		value, ok := raw(s)
 		switch {
 		case !ok:
 			return false
 		case !f(value):
 			return true
-		case s.take(']'):
-			return s.end()
-		case !s.take(','):
+		case s.Take(']'):
+			return s.End()
+		case !s.Take(','):
 			return false
 		}
 	}
 }
 
 // raw passes a value inside an object or array over, and is its text.
-func (s *scanner) raw() (value []byte, ok bool) {
-	s.peek()
-	from := s.i
-	ok = s.value(1)
-	return s.b[from:s.i:s.i], ok
+func raw(s *scan.Scanner) (value []byte, ok bool) {
+	s.Peek()
+	from := s.At
+	ok = s.Value(1)
+	return s.Text[from:s.At:s.At], ok
 }
 
 // Get is the raw value that one finds in the object b by a member's name, in that
@@ -98,13 +100,13 @@ func Get(b []byte, path ...string) []byte {
 // included, until f returns false or b ends. B must be valid JSON; of other text it
 // finds anything or nothing.
 func Strings(b []byte, f func(literal []byte) bool) {
-	for s := (scanner{b: b}); ; {
-		n := bytes.IndexByte(b[s.i:], '"')
+	for s := (&scan.Scanner{Text: b}); ; {
+		n := bytes.IndexByte(b[s.At:], '"')
 		if n < 0 {
 			return
 		}
-		s.i += n
-		if from := s.i; !s.text() || !f(b[from:s.i:s.i]) {
+		s.At += n
+		if from := s.At; !s.Quoted() || !f(b[from:s.At:s.At]) {
 			return
 		}
 	}
@@ -138,8 +140,8 @@ func Fields(raw []byte, into map[string]any) error {
 // section 4), so that who checks such a value and who uses it may see different ones.
 // Names are compared by what they mean, escapes and all. Raw must be valid JSON.
 func Duplicate(raw []byte) (pointer string, found bool) {
-	s := scanner{b: raw}
-	path, _ := s.duplicate()
+	s := &scan.Scanner{Text: raw}
+	path, _ := duplicate(s)
 	var p strings.Builder
 	for _, name := range slices.Backward(path) {
 		p.WriteString("/" + escapePointer.Replace(name))
@@ -151,12 +153,12 @@ var escapePointer = strings.NewReplacer("~", "~0", "/", "~1")
 
 // duplicate passes a value over. Where it finds a name twice it ends, and the path
 // leads there, the innermost name first.
-func (s *scanner) duplicate() (path []string, ok bool) {
-	switch s.peek() {
+func duplicate(s *scan.Scanner) (path []string, ok bool) {
+	switch s.Peek() {
 	case '{':
 		seen := map[string]bool{}
-		for s.i++; !s.take('}'); s.take(',') {
-			literal, ok := s.name()
+		for s.At++; !s.Take('}'); s.Take(',') {
+			literal, ok := s.Name()
 			if !ok {
 				return nil, false
 			}
@@ -165,7 +167,7 @@ func (s *scanner) duplicate() (path []string, ok bool) {
 				return []string{name}, true
 			}
 			seen[name] = true
-			if path, ok = s.duplicate(); len(path) > 0 {
+			if path, ok = duplicate(s); len(path) > 0 {
 				return append(path, name), true
 			} else if !ok {
 				return nil, false
@@ -173,9 +175,9 @@ func (s *scanner) duplicate() (path []string, ok bool) {
 		}
 		return nil, true
 	case '[':
-		s.i++
-		for n := 0; !s.take(']'); s.take(',') {
-			if path, ok = s.duplicate(); len(path) > 0 {
+		s.At++
+		for n := 0; !s.Take(']'); s.Take(',') {
+			if path, ok = duplicate(s); len(path) > 0 {
 				return append(path, strconv.Itoa(n)), true
 			} else if !ok {
 				return nil, false
@@ -184,5 +186,5 @@ func (s *scanner) duplicate() (path []string, ok bool) {
 		}
 		return nil, true
 	}
-	return nil, s.scalar()
+	return nil, s.Scalar()
 }

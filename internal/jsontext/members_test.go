@@ -1,4 +1,4 @@
-package jsontext
+package jsontext_test
 
 import (
 	"bytes"
@@ -8,13 +8,15 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/aurorabot-dev/platform/internal/jsontext"
+
 	"github.com/google/go-cmp/cmp"
 )
 
 // walked are the members of an object by Members, one a line.
 func walked(b []byte) (list string, ok bool) {
 	var out strings.Builder
-	ok = Members(b, func(name, value []byte) bool {
+	ok = jsontext.Members(b, func(name, value []byte) bool {
 		fmt.Fprintf(&out, "%s=%s\n", name, value)
 		return true
 	})
@@ -38,24 +40,24 @@ func TestMembersAreFoundInOrderAndKeepTheirBytes(t *testing.T) {
 		}
 	}
 	seen := 0
-	if ok := Members([]byte(`{"a":1,"b":2,`), func(_, _ []byte) bool { seen++; return seen < 2 }); !ok || seen != 2 {
+	if ok := jsontext.Members([]byte(`{"a":1,"b":2,`), func(_, _ []byte) bool { seen++; return seen < 2 }); !ok || seen != 2 {
 		t.Errorf("a walk that f ended: %v, %d members", ok, seen)
 	}
 }
 
 func TestElementsAreFoundInOrderAndKeepTheirBytes(t *testing.T) {
 	var got []string
-	ok := Elements([]byte(` [ 1, {"a":[]} ,"x" ] `), func(v []byte) bool { got = append(got, string(v)); return true })
+	ok := jsontext.Elements([]byte(` [ 1, {"a":[]} ,"x" ] `), func(v []byte) bool { got = append(got, string(v)); return true })
 	if d := cmp.Diff([]string{"1", `{"a":[]}`, `"x"`}, got); !ok || d != "" {
 		t.Error(ok, d)
 	}
 	for _, bad := range []string{"", "[", "[1,]", "[1]x", "{}", "[1 2]"} {
-		if Elements([]byte(bad), func([]byte) bool { return true }) {
+		if jsontext.Elements([]byte(bad), func([]byte) bool { return true }) {
 			t.Errorf("%q was taken for an array", bad)
 		}
 	}
 	seen := 0
-	if ok := Elements([]byte(`[1,2,`), func([]byte) bool { seen++; return seen < 2 }); !ok || seen != 2 {
+	if ok := jsontext.Elements([]byte(`[1,2,`), func([]byte) bool { seen++; return seen < 2 }); !ok || seen != 2 {
 		t.Errorf("a walk that f ended: %v, %d elements", ok, seen)
 	}
 }
@@ -65,12 +67,12 @@ func TestAValueIsGotByThePathOfItsNames(t *testing.T) {
 	for want, path := range map[string][]string{
 		`{"c":[2]}`: {"a", "b"}, `[2]`: {"a", "b", "c"}, `3`: {"A"}, `null`: {"n"}, string(raw): nil,
 	} {
-		if got := Get(raw, path...); string(got) != want {
+		if got := jsontext.Get(raw, path...); string(got) != want {
 			t.Errorf("%q: %s, want %s", path, got, want)
 		}
 	}
 	for _, path := range [][]string{{"b"}, {"a", "c"}, {"A", "b"}, {"a", "b", "c", "2"}, {""}} {
-		if got := Get(raw, path...); got != nil {
+		if got := jsontext.Get(raw, path...); got != nil {
 			t.Errorf("%q: %s, want nothing", path, got)
 		}
 	}
@@ -79,13 +81,13 @@ func TestAValueIsGotByThePathOfItsNames(t *testing.T) {
 func TestStringsAreTheNamesAndTheTexts(t *testing.T) {
 	var got []string
 	take := func(s []byte) bool { got = append(got, string(s)); return len(got) < 4 }
-	Strings([]byte(`{"a\"":["x",1,{"\\":true}],"b":"never seen"}`), take)
+	jsontext.Strings([]byte(`{"a\"":["x",1,{"\\":true}],"b":"never seen"}`), take)
 	if d := cmp.Diff([]string{`"a\""`, `"x"`, `"\\"`, `"b"`}, got); d != "" {
 		t.Error(d)
 	}
 	got = nil
 	for _, odd := range []string{``, `1`, `"`, `"\`, `{"a`} {
-		Strings([]byte(odd), take)
+		jsontext.Strings([]byte(odd), take)
 	}
 	if got != nil {
 		t.Errorf("found %q", got)
@@ -100,7 +102,7 @@ func FuzzMembers(f *testing.F) {
 		var want map[string]json.RawMessage
 		err := json.Unmarshal(b, &want)
 		got := map[string]json.RawMessage{}
-		ok := Members(b, func(name, value []byte) bool {
+		ok := jsontext.Members(b, func(name, value []byte) bool {
 			got[string(name)] = value
 			return true
 		})
@@ -114,7 +116,7 @@ func FuzzMembers(f *testing.F) {
 			t.Fatalf("%q has the members %q, encoding/json says %q", b, got, want)
 		}
 		for name, value := range want {
-			if !bytes.Equal(got[name], value) || !bytes.Equal(Get(b, name), value) {
+			if !bytes.Equal(got[name], value) || !bytes.Equal(jsontext.Get(b, name), value) {
 				t.Fatalf("in %q %q is %q, encoding/json says %q", b, name, got[name], value)
 			}
 		}
@@ -144,7 +146,7 @@ func TestAMemberThatOccursTwiceIsFoundWhereverItStands(t *testing.T) {
 		`{}`:                                            "", `[]`: "", `7`: "", `"x"`: "", `null`: "",
 		strings.Repeat(`[{"a":`, 4000) + `{"b":1,"b":2}` + strings.Repeat(`}]`, 4000): strings.Repeat("/0/a", 4000) + "/b",
 	} {
-		if got, found := Duplicate([]byte(raw)); got != want || found != (want != "") {
+		if got, found := jsontext.Duplicate([]byte(raw)); got != want || found != (want != "") {
 			t.Errorf("%.80s: got %.80q, %v, want %.80q", raw, got, found, want)
 		}
 	}
@@ -162,7 +164,7 @@ func FuzzDuplicate(f *testing.F) {
 		want := false
 		dec := json.NewDecoder(bytes.NewReader(raw))
 		repeats(t, dec, &want)
-		if at, got := Duplicate(raw); got != want || !got && at != "" {
+		if at, got := jsontext.Duplicate(raw); got != want || !got && at != "" {
 			t.Errorf("%q: got %q, %v, want %v", raw, at, got, want)
 		}
 	})
@@ -195,7 +197,7 @@ func BenchmarkDuplicate(b *testing.B) {
 	raw := []byte(`{"city":"Reykjavík","days":3,"units":"metric","options":{"hourly":true,"fields":["temperature","wind","rain"]}}`)
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, found := Duplicate(raw); found {
+		if _, found := jsontext.Duplicate(raw); found {
 			b.Fatal("found")
 		}
 	}
@@ -221,13 +223,13 @@ func TestFieldsAreThoseOfTheirExactNameAndTheLastOfThem(t *testing.T) {
 	} {
 		var text string
 		var n int
-		err := Fields([]byte(raw), map[string]any{"text": &text, "n": &n})
+		err := jsontext.Fields([]byte(raw), map[string]any{"text": &text, "n": &n})
 		if (err != nil) != want.fail || !want.fail && (text != want.text || n != want.n) {
 			t.Errorf("%s: %q, %d, %v", raw, text, n, err)
 		}
 	}
 	var kept struct{ A, B json.RawMessage }
-	if err := Fields([]byte(`{"o":{"a":1},"o":{"b":2}}`), map[string]any{"o": &kept}); err != nil || kept.A != nil {
+	if err := jsontext.Fields([]byte(`{"o":{"a":1},"o":{"b":2}}`), map[string]any{"o": &kept}); err != nil || kept.A != nil {
 		t.Errorf("two objects were mixed: %s, %s, %v", kept.A, kept.B, err)
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"golang.org/x/text/unicode/norm"
 
-	"github.com/aurorabot-dev/platform/internal/jsontext"
+	"github.com/aurorabot-dev/platform/internal/jsontext/jsonvalue"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
 	"github.com/aurorabot-dev/platform/mcpkit/jsoncheck"
 	"github.com/aurorabot-dev/platform/mcpkit/redact"
@@ -95,7 +95,7 @@ func readForm(message string, raw json.RawMessage) (*form, error) {
 
 // check says what is wrong with an answer to the form.
 func (f *form) check(content json.RawMessage) error {
-	value, err := jsontext.Decode(content)
+	value, err := jsonvalue.Decode(content)
 	object, ok := value.(map[string]any)
 	if err != nil || !ok {
 		return fault.New(fault.InvalidArguments, "an answer that accepts a form has a JSON object as its content")

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/text/message"
 
 	"github.com/aurorabot-dev/platform/internal/jsontext"
+	"github.com/aurorabot-dev/platform/internal/jsontext/jsonvalue"
 	"github.com/aurorabot-dev/platform/mcpkit/catalog"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
 	"github.com/aurorabot-dev/platform/mcpkit/jsoncheck"
@@ -53,7 +54,7 @@ func (s *schemas) checkArguments(tool *catalog.Tool, raw json.RawMessage) (json.
 		return nil, fault.New(fault.InvalidArguments, "the arguments must be one JSON object")
 	}
 	schema := s.of(tool).input
-	value, err := jsontext.Decode(raw)
+	value, err := jsonvalue.Decode(raw)
 	switch {
 	case err != nil:
 		return nil, fault.New(fault.InvalidArguments, "the arguments must be one JSON object")
@@ -98,7 +99,7 @@ func (s *schemas) checkResult(tool *catalog.Tool, a answer) error {
 	if a.structured == nil {
 		return fault.New(fault.InvalidResult, "the result of %s lacks the structured content that its schema promises", tool.Name).Unknown()
 	}
-	value, err := jsontext.Decode(a.structured)
+	value, err := jsonvalue.Decode(a.structured)
 	if err != nil {
 		return fault.New(fault.InvalidResult, "the structured content of %s cannot be read: %s", tool.Name, err).Unknown()
 	}

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/aurorabot-dev/platform/internal/jsontext"
+	"github.com/aurorabot-dev/platform/internal/jsontext/jsonvalue"
 )
 
 // known are schemas, with values that fit and such that do not.
@@ -53,7 +53,7 @@ func TestAValueFitsItsSchemaOrDoesNot(t *testing.T) {
 
 // checked is what reading raw and Check say.
 func checked(s *Schema, raw []byte) error {
-	v, err := jsontext.Decode(raw)
+	v, err := jsonvalue.Decode(raw)
 	if err == nil && !utf8.Valid(raw) {
 		err = fmt.Errorf("it is not valid UTF-8")
 	}

@@ -3,10 +3,10 @@ package openai
 import (
 	"encoding/json"
 
+	"github.com/aurorabot-dev/platform/internal/jsontext/jsonvalue"
 	"github.com/aurorabot-dev/platform/mcpkit/catalog"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
 	"github.com/aurorabot-dev/platform/mcpkit/openai/internal/arguments"
-	"github.com/aurorabot-dev/platform/mcpkit/openai/internal/ordered"
 )
 
 // Call is a model's call in the server's terms.
@@ -40,6 +40,6 @@ func (x *Export) Decode(name, sent string) (*Call, error) {
 		return nil, fault.New(fault.InvalidArguments, "arguments for %s do not fit: %s", it.name, err)
 	}
 	call.Repairs = append(call.Repairs, repairs...)
-	call.Arguments = ordered.Append(nil, args)
+	call.Arguments = jsonvalue.Append(nil, args)
 	return call, nil
 }

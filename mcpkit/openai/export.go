@@ -31,8 +31,8 @@ import (
 
 	openai "github.com/sashabaranov/go-openai"
 
+	"github.com/aurorabot-dev/platform/internal/jsontext/jsonvalue"
 	"github.com/aurorabot-dev/platform/mcpkit/catalog"
-	"github.com/aurorabot-dev/platform/mcpkit/openai/internal/ordered"
 	"github.com/aurorabot-dev/platform/mcpkit/openai/internal/schema"
 	"github.com/aurorabot-dev/platform/mcpkit/openai/internal/schema/base"
 	"github.com/aurorabot-dev/platform/mcpkit/openai/internal/schema/rules"
@@ -230,7 +230,7 @@ func (x *Export) function(it *item) openai.Tool {
 func (x *Export) encode() {
 	list := make([]any, len(x.items))
 	for i, it := range x.items {
-		f := ordered.NewObject("name", it.name)
+		f := jsonvalue.NewObject("name", it.name)
 		if it.description != "" {
 			f.Set("description", it.description)
 		}
@@ -238,7 +238,7 @@ func (x *Export) encode() {
 		if it.result.Strict || x.profile.flat {
 			f.Set("strict", it.result.Strict)
 		}
-		o := ordered.NewObject("type", "function")
+		o := jsonvalue.NewObject("type", "function")
 		if x.profile.flat {
 			for _, k := range f.Keys() {
 				v, _ := f.Get(k)
@@ -249,7 +249,7 @@ func (x *Export) encode() {
 		}
 		list[i] = o
 	}
-	x.bytes = ordered.Append(nil, list)
+	x.bytes = jsonvalue.Append(nil, list)
 	sum := sha256.Sum256(x.bytes)
 	x.fingerprint = hex.EncodeToString(sum[:])
 }

@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/aurorabot-dev/platform/internal/jsontext/jsonvalue"
 	"github.com/aurorabot-dev/platform/mcpkit/catalog"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
-	"github.com/aurorabot-dev/platform/mcpkit/openai/internal/ordered"
 )
 
 // offlineInput is what ConvertJSON and DecodeJSON read.
@@ -55,14 +55,14 @@ func ConvertJSON(profile string, in []byte) ([]byte, error) {
 	tools, report := make([]any, 0, len(x.items)), make([]any, 0, len(x.Report))
 	for _, it := range x.items {
 		id := it.tool.ID()
-		tools = append(tools, ordered.NewObject("server", id.Server, "tool", id.Tool, "name", it.name,
+		tools = append(tools, jsonvalue.NewObject("server", id.Server, "tool", id.Tool, "name", it.name,
 			"description", it.description, "parameters", it.result.Parameters, "strict", it.result.Strict))
 	}
 	for _, e := range x.Report {
-		report = append(report, ordered.NewObject("server", e.Server, "tool", e.Tool, "pointer", e.Pointer, "code", e.Code,
+		report = append(report, jsonvalue.NewObject("server", e.Server, "tool", e.Tool, "pointer", e.Pointer, "code", e.Code,
 			"before", orNull(e.Before), "after", orNull(e.After), "lossy", e.Lossy))
 	}
-	return ordered.Append(nil, ordered.NewObject("tools", tools, "report", report)), nil
+	return jsonvalue.Append(nil, jsonvalue.NewObject("tools", tools, "report", report)), nil
 }
 
 func orNull(raw json.RawMessage) any {
@@ -90,13 +90,13 @@ func DecodeJSON(profile string, in []byte) (out []byte, ok bool, err error) {
 	call, err := x.Decode(input.Name, *input.Arguments)
 	if err != nil {
 		e := fault.From(err)
-		o := ordered.NewObject("error_code", e.Code, "message", e.Message)
+		o := jsonvalue.NewObject("error_code", e.Code, "message", e.Message)
 		if len(e.Candidates) > 0 {
 			o.Set("candidates", list(e.Candidates))
 		}
-		return ordered.Append(nil, ordered.NewObject("error", o)), false, nil
+		return jsonvalue.Append(nil, jsonvalue.NewObject("error", o)), false, nil
 	}
-	return ordered.Append(nil, ordered.NewObject("server", call.ID.Server, "tool", call.ID.Tool,
+	return jsonvalue.Append(nil, jsonvalue.NewObject("server", call.ID.Server, "tool", call.ID.Tool,
 		"arguments", call.Arguments, "repairs", list(call.Repairs))), true, nil
 }
 

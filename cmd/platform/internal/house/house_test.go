@@ -80,7 +80,6 @@ var longer = map[string]string{
 	"mcpkit/client":                        "being split",
 	"mcpkit/gateway":                       "being split",
 	"mcpkit/host":                          "being split",
-	"internal/jsontext":                    "being split",
 	"mcpkit/serverkit":                     "being split",
 }
 

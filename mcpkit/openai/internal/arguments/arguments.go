@@ -10,7 +10,8 @@ import (
 	"errors"
 	"strings"
 
-	"github.com/aurorabot-dev/platform/mcpkit/openai/internal/ordered"
+	"github.com/aurorabot-dev/platform/internal/jsontext"
+	"github.com/aurorabot-dev/platform/internal/jsontext/jsonvalue"
 )
 
 // Max is how many bytes the arguments of one call may have.
@@ -18,7 +19,7 @@ const Max = 4 << 20
 
 // Read makes an object of what the model sent. repairs say, in words for a log,
 // what had to be put right; the error says what could not.
-func Read(s string) (args *ordered.Object, repairs []string, err error) {
+func Read(s string) (args *jsonvalue.Object, repairs []string, err error) {
 	if len(s) > Max {
 		return nil, nil, errors.New("too long")
 	}
@@ -28,13 +29,13 @@ func Read(s string) (args *ordered.Object, repairs []string, err error) {
 		repairs = append(repairs, "a code fence stood around the arguments")
 	}
 	if text == "" || text == "null" {
-		return ordered.NewObject(), repairs, nil
+		return jsonvalue.NewObject(), repairs, nil
 	}
-	limits := ordered.Limits{Depth: 500, Strict: true}
-	v, err := ordered.Parse([]byte(text), limits)
-	if err != nil && !errors.Is(err, ordered.ErrDuplicate) && !errors.Is(err, ordered.ErrDepth) {
+	limits := jsonvalue.Limits{Depth: 500, Strict: true}
+	v, err := jsonvalue.Parse([]byte(text), limits)
+	if err != nil && !errors.Is(err, jsonvalue.ErrDuplicate) && !errors.Is(err, jsontext.ErrDepth) {
 		if fixed := withoutTrailingCommas(text); fixed != text {
-			if w, e := ordered.Parse([]byte(fixed), limits); e == nil {
+			if w, e := jsonvalue.Parse([]byte(fixed), limits); e == nil {
 				v, err = w, nil
 				repairs = append(repairs, "a comma stood before a closing bracket")
 			}
@@ -44,13 +45,13 @@ func Read(s string) (args *ordered.Object, repairs []string, err error) {
 		return nil, nil, errors.New("not one JSON object: " + err.Error())
 	}
 	if quoted, ok := v.(string); ok {
-		if w, e := ordered.Parse([]byte(quoted), limits); e == nil {
-			if o, isObject := w.(*ordered.Object); isObject {
+		if w, e := jsonvalue.Parse([]byte(quoted), limits); e == nil {
+			if o, isObject := w.(*jsonvalue.Object); isObject {
 				return o, append(repairs, "the arguments were encoded twice"), nil
 			}
 		}
 	}
-	o, ok := v.(*ordered.Object)
+	o, ok := v.(*jsonvalue.Object)
 	if !ok {
 		return nil, nil, errors.New("not a JSON object")
 	}

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/aurorabot-dev/platform/mcpkit/openai/internal/ordered"
+	"github.com/aurorabot-dev/platform/internal/jsontext/jsonvalue"
 )
 
 func TestOnlyWhatCanMeanOneThingIsPutRight(t *testing.T) {
@@ -22,13 +22,13 @@ func TestOnlyWhatCanMeanOneThingIsPutRight(t *testing.T) {
 			t.Errorf("%s: %v", sent, err)
 			continue
 		}
-		if got := string(ordered.Append(nil, args)); got != want || (len(repairs) > 0) != (strings.TrimSpace(sent) != want && len(strings.TrimSpace(sent)) > len("null")) {
+		if got := string(jsonvalue.Append(nil, args)); got != want || (len(repairs) > 0) != (strings.TrimSpace(sent) != want && len(strings.TrimSpace(sent)) > len("null")) {
 			t.Errorf("%s became %s, repairs %q", sent, got, repairs)
 		}
 	}
 	for _, sent := range []string{`[1]`, `{`, `{"a":1,"a":2}`, `{"a":1}{"b":2}`, `"x"`, `{,}`, "```\n{}", strings.Repeat(" ", Max+1)} {
 		if args, _, err := Read(sent); err == nil {
-			t.Errorf("%.30q became %s", sent, ordered.Append(nil, args))
+			t.Errorf("%.30q became %s", sent, jsonvalue.Append(nil, args))
 		}
 	}
 }

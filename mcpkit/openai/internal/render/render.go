@@ -21,8 +21,8 @@ import (
 	openai "github.com/sashabaranov/go-openai"
 
 	"github.com/aurorabot-dev/platform/internal/jsontext"
+	"github.com/aurorabot-dev/platform/internal/jsontext/jsonvalue"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
-	"github.com/aurorabot-dev/platform/mcpkit/openai/internal/ordered"
 	"github.com/aurorabot-dev/platform/mcpkit/openai/internal/schema/base"
 )
 
@@ -243,25 +243,25 @@ func (r *rendering) structured(raw json.RawMessage, texts []string) {
 	if len(raw) == 0 || string(raw) == "null" && len(r.blocks) > 0 {
 		return
 	}
-	v, err := ordered.Parse(raw, ordered.Limits{})
+	v, err := jsonvalue.Parse(raw, jsonvalue.Limits{})
 	if err != nil { // too deep: the bytes are still JSON
 		r.blocks = append(r.blocks, Plain(string(raw)))
 		return
 	}
 	same := []any{v}
-	if o, ok := v.(*ordered.Object); ok && o.Len() == 1 && o.Has("result") {
+	if o, ok := v.(*jsonvalue.Object); ok && o.Len() == 1 && o.Has("result") {
 		wrapped, _ := o.Get("result") // how some servers structure a bare value
 		same = append(same, wrapped)
 	}
 	for _, t := range texts {
-		w, err := ordered.Parse([]byte(t), ordered.Limits{})
+		w, err := jsonvalue.Parse([]byte(t), jsonvalue.Limits{})
 		for _, s := range same {
-			if err == nil && ordered.Equal(s, w) || s == any(t) {
+			if err == nil && jsonvalue.Equal(s, w) || s == any(t) {
 				return
 			}
 		}
 	}
-	r.blocks = append(r.blocks, Plain(string(ordered.Append(nil, v))))
+	r.blocks = append(r.blocks, Plain(string(jsonvalue.Append(nil, v))))
 }
 
 // shorten keeps the head and the tail of a text of more than most characters.

@@ -21,7 +21,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/aurorabot-dev/platform/mcpkit/openai/internal/ordered"
+	"github.com/aurorabot-dev/platform/internal/jsontext/jsonvalue"
 	"github.com/aurorabot-dev/platform/mcpkit/openai/internal/schema/base"
 	"github.com/aurorabot-dev/platform/mcpkit/openai/internal/schema/codec"
 	"github.com/aurorabot-dev/platform/mcpkit/openai/internal/schema/draft"
@@ -61,7 +61,7 @@ func Convert(input json.RawMessage, r *rules.Rules) *Result {
 		code = f.Code
 	}
 	tree.Report("", code, err.Error(), open.Root, true)
-	return &Result{Parameters: ordered.Append(nil, open.Root), Changes: tree.Changes, Codec: newCodec(input, r)}
+	return &Result{Parameters: jsonvalue.Append(nil, open.Root), Changes: tree.Changes, Codec: newCodec(input, r)}
 }
 
 // convert runs the passes in order and writes what they made.
@@ -76,7 +76,7 @@ func convert(tree *base.Tree, input json.RawMessage, r *rules.Rules) (out json.R
 	if err := rules.Check(tree, r); err != nil {
 		return nil, err
 	}
-	if out = ordered.Append(nil, tree.Root); len(out) > MaxOutput {
+	if out = jsonvalue.Append(nil, tree.Root); len(out) > MaxOutput {
 		return nil, &base.Failure{Code: "too_large", Message: fmt.Sprintf("the converted schema has %d bytes", len(out))}
 	}
 	return out, nil

@@ -19,7 +19,8 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/aurorabot-dev/platform/mcpkit/openai/internal/ordered"
+	"github.com/aurorabot-dev/platform/internal/jsontext"
+	"github.com/aurorabot-dev/platform/internal/jsontext/jsonvalue"
 )
 
 // Hint is what was done to the values of one object node.
@@ -33,6 +34,7 @@ type Hint struct {
 const (
 	MaxBytes   = 1 << 20 // of a schema as the server sent it
 	MaxDepth   = 64      // of nested schemas; deeper ones are opened
+	maxNesting = 5000    // of arrays and objects in a schema of a server
 	maxNodes   = 20_000  // visited by one pass
 	maxChanges = 500     // in the report of one tool
 	maxShown   = 300     // bytes of a value in the report
@@ -105,7 +107,7 @@ func (tree *Tree) Load(input json.RawMessage) error {
 	var v any
 	if len(bytes.TrimSpace(input)) > 0 {
 		var err error
-		if v, err = ordered.Parse(input, ordered.Limits{}); errors.Is(err, ordered.ErrDepth) {
+		if v, err = jsonvalue.Parse(input, jsonvalue.Limits{Depth: maxNesting}); errors.Is(err, jsontext.ErrDepth) {
 			return &Failure{"depth_limit", "the schema is nested too deep"}
 		} else if err != nil {
 			return &Failure{"invalid_json", "the schema is no JSON: " + err.Error()}
@@ -146,15 +148,15 @@ func Shown(v any) json.RawMessage {
 	if v == nil {
 		return nil
 	}
-	b := ordered.Append(nil, v)
+	b := jsonvalue.Append(nil, v)
 	if len(b) > maxShown {
-		b = ordered.Append(nil, string(bytes.ToValidUTF8(b[:maxShown], nil))+"…")
+		b = jsonvalue.Append(nil, string(bytes.ToValidUTF8(b[:maxShown], nil))+"…")
 	}
 	return b
 }
 
 // NewNode makes a node of pairs: key, value, key, value.
-func NewNode(pairs ...any) *Node { return ordered.NewObject(pairs...) }
+func NewNode(pairs ...any) *Node { return jsonvalue.NewObject(pairs...) }
 
 // Clone copies a node with everything below it. Origins and hints go along.
 func (tree *Tree) Clone(n *Node) *Node { return tree.copyValue(n).(*Node) }

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/aurorabot-dev/platform/mcpkit/openai/internal/ordered"
+	"github.com/aurorabot-dev/platform/internal/jsontext/jsonvalue"
 )
 
 // loaded is a tree of input.
@@ -23,7 +23,7 @@ func loaded(t *testing.T, input string) *Tree {
 func TestWhatIsNoSchemaIsAnObjectWithoutParameters(t *testing.T) {
 	for input, code := range map[string]string{"": "missing_schema", "null": "missing_schema", "true": "boolean_schema", "false": "false_schema", "7": "invalid_schema"} {
 		tree := loaded(t, input)
-		if got := string(ordered.Append(nil, tree.Root)); got != `{"type":"object","properties":{}}` {
+		if got := string(jsonvalue.Append(nil, tree.Root)); got != `{"type":"object","properties":{}}` {
 			t.Errorf("%q became %s", input, got)
 		}
 		if len(tree.Changes) != 1 || tree.Changes[0].Code != code || tree.AnyKey != (input == "true") {
@@ -112,7 +112,7 @@ func TestACloneSharesNothingAndKeepsOriginsAndHints(t *testing.T) {
 	c := tree.Clone(tree.Root).Object("properties").Object("a")
 	c.Set("enum", []any{})
 	if len(a.List("enum")) != 1 || tree.Origin[c] != "/properties/a" || tree.Hints[c] != hint {
-		t.Errorf("the clone's origin is %q, the original is %s", tree.Origin[c], ordered.Append(nil, a))
+		t.Errorf("the clone's origin is %q, the original is %s", tree.Origin[c], jsonvalue.Append(nil, a))
 	}
 }
 

@@ -6,7 +6,7 @@ import (
 	"math/bits"
 	"slices"
 
-	"github.com/aurorabot-dev/platform/mcpkit/openai/internal/ordered"
+	"github.com/aurorabot-dev/platform/internal/jsontext/jsonvalue"
 )
 
 // Takes is the set of types that a node lets through.
@@ -128,7 +128,7 @@ func KindOf(v any) Types {
 	case string:
 		return String
 	case json.Number:
-		if r := ordered.Rat(v); r != nil && r.IsInt() {
+		if r := jsonvalue.Rat(v); r != nil && r.IsInt() {
 			return Integer
 		}
 		return Number
@@ -147,5 +147,5 @@ func Bound(v any) *big.Rat {
 	if !ok {
 		return nil
 	}
-	return ordered.Rat(n)
+	return jsonvalue.Rat(n)
 }

@@ -4,7 +4,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/aurorabot-dev/platform/mcpkit/openai/internal/ordered"
+	"github.com/aurorabot-dev/platform/internal/jsontext/jsonvalue"
 )
 
 // RewriteBelow replaces the nodes below the root from the leaves up; the root
@@ -24,7 +24,7 @@ func Unescape(segment string) string {
 
 // Node is a schema node, or a map of names to nodes: which one it is follows
 // from its position alone, never from its keys.
-type Node = ordered.Object
+type Node = jsonvalue.Object
 
 // Form is what the value of a keyword must be.
 type Form int

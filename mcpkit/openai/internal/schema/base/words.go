@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"fmt"
 
-	"github.com/aurorabot-dev/platform/mcpkit/openai/internal/ordered"
+	"github.com/aurorabot-dev/platform/internal/jsontext/jsonvalue"
 )
 
 // Remove takes a constraint out of a node and says it in the description.
@@ -68,7 +68,7 @@ func Joined(s, sentence string) string {
 
 // text is v as it stands in a note.
 func Quote(v any) string {
-	b := ordered.Append(nil, v)
+	b := jsonvalue.Append(nil, v)
 	if len(b) > maxShown {
 		b = append(bytes.ToValidUTF8(b[:maxShown], nil), "…"...)
 	}

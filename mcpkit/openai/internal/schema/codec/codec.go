@@ -17,8 +17,8 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"github.com/aurorabot-dev/platform/internal/jsontext/jsonvalue"
 	"github.com/aurorabot-dev/platform/mcpkit/jsoncheck"
-	"github.com/aurorabot-dev/platform/mcpkit/openai/internal/ordered"
 	"github.com/aurorabot-dev/platform/mcpkit/openai/internal/schema/base"
 )
 
@@ -86,7 +86,7 @@ func (k *Codec) validate(args *base.Node) error {
 		return nil
 	}
 	var ve *jsonschema.ValidationError
-	err := k.check.Check(ordered.Plain(args), len(ordered.Append(nil, args)))
+	err := k.check.Check(jsonvalue.Plain(args), len(jsonvalue.Append(nil, args)))
 	if errors.As(err, &ve) {
 		return errors.New(k.explain(ve))
 	}
@@ -202,7 +202,7 @@ func (d *decoder) unquote(s string, at []*base.Node, ptr string, depth int) any 
 	if allowed&base.String != 0 || allowed == 0 {
 		return s
 	}
-	v, err := ordered.Parse([]byte(s), ordered.Limits{Depth: 2 * base.MaxDepth, Strict: true})
+	v, err := jsonvalue.Parse([]byte(s), jsonvalue.Limits{Depth: 2 * base.MaxDepth, Strict: true})
 	if err != nil || !allowed.Allows(base.KindOf(v)) || v == nil {
 		return s
 	}
@@ -218,10 +218,10 @@ func (d *decoder) fits(v any, n *base.Node, depth int) bool {
 	if !d.Takes(n, 0).Allows(base.KindOf(v)) {
 		return false
 	}
-	if c, ok := n.Get("const"); ok && !ordered.Equal(c, v) {
+	if c, ok := n.Get("const"); ok && !jsonvalue.Equal(c, v) {
 		return false
 	}
-	if l := n.List("enum"); l != nil && !slices.ContainsFunc(l, func(e any) bool { return ordered.Equal(e, v) }) {
+	if l := n.List("enum"); l != nil && !slices.ContainsFunc(l, func(e any) bool { return jsonvalue.Equal(e, v) }) {
 		return false
 	}
 	if t := d.Target(n.String("$ref")); t != nil && !d.fits(v, t, depth+1) {

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/aurorabot-dev/platform/mcpkit/openai/internal/ordered"
+	"github.com/aurorabot-dev/platform/internal/jsontext/jsonvalue"
 	"github.com/aurorabot-dev/platform/mcpkit/openai/internal/schema/base"
 )
 
@@ -23,7 +23,7 @@ func loaded(t *testing.T, input string) *base.Tree {
 // object is the value that text is JSON of.
 func object(t *testing.T, text string) *base.Node {
 	t.Helper()
-	v, err := ordered.Parse([]byte(text), ordered.Limits{})
+	v, err := jsonvalue.Parse([]byte(text), jsonvalue.Limits{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +44,7 @@ func TestArgumentsGetTheServersForm(t *testing.T) {
 		`{"k_1":"7","list":"[1,2]"}`:        `{"größe":7,"list":[1,2]}`,
 	} {
 		out, _, err := k.Decode(object(t, args))
-		if err != nil || string(ordered.Append(nil, out)) != want {
+		if err != nil || string(jsonvalue.Append(nil, out)) != want {
 			t.Errorf("%s became %v, %v", args, out, err)
 		}
 	}
@@ -68,7 +68,7 @@ func TestANullThatMayStandForNothingIsLeftOutOnlyWhereTheServerRefusesIt(t *test
 		shown := loaded(t, `{"type":"object","properties":{"a":{"type":["string","null"]}}}`)
 		shown.Hints[shown.Root] = &base.Hint{Maybe: map[string]bool{"a": true}}
 		k := New(func() (_, _ *base.Tree) { return shown, loaded(t, sent) })
-		if out, _, err := k.Decode(object(t, `{"a":null}`)); err != nil || string(ordered.Append(nil, out)) != want {
+		if out, _, err := k.Decode(object(t, `{"a":null}`)); err != nil || string(jsonvalue.Append(nil, out)) != want {
 			t.Errorf("for %s it became %v, %v", sent, out, err)
 		}
 	}
@@ -76,7 +76,7 @@ func TestANullThatMayStandForNothingIsLeftOutOnlyWhereTheServerRefusesIt(t *test
 
 func TestASchemaThatCannotBeReadChecksNothing(t *testing.T) {
 	k := New(func() (_, _ *base.Tree) { return base.Opened(), nil })
-	if out, _, err := k.Decode(object(t, `{"any":[1]}`)); err != nil || k.Checked() || string(ordered.Append(nil, out)) != `{"any":[1]}` {
+	if out, _, err := k.Decode(object(t, `{"any":[1]}`)); err != nil || k.Checked() || string(jsonvalue.Append(nil, out)) != `{"any":[1]}` {
 		t.Errorf("%v, %v", out, err)
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/text/language"
 	"golang.org/x/text/message"
 
+	"github.com/aurorabot-dev/platform/internal/jsontext/jsonvalue"
 	"github.com/aurorabot-dev/platform/mcpkit/jsoncheck"
-	"github.com/aurorabot-dev/platform/mcpkit/openai/internal/ordered"
 	"github.com/aurorabot-dev/platform/mcpkit/openai/internal/schema/base"
 )
 
@@ -19,7 +19,7 @@ import (
 // pattern that Go cannot read lets everything through: the server will check it
 // itself.
 func compile(root *base.Node) *jsoncheck.Schema {
-	doc := ordered.Plain(root).(map[string]any)
+	doc := jsonvalue.Plain(root).(map[string]any)
 	delete(doc, "$schema")
 	s, err := jsoncheck.Compile(doc, jsoncheck.Options{LenientPatterns: true})
 	if err != nil {

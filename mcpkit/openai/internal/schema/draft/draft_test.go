@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/aurorabot-dev/platform/mcpkit/openai/internal/ordered"
+	"github.com/aurorabot-dev/platform/internal/jsontext/jsonvalue"
 	"github.com/aurorabot-dev/platform/mcpkit/openai/internal/schema/base"
 )
 
@@ -23,7 +23,7 @@ func modern(t *testing.T, input string, dropURI bool) (string, []string) {
 	for _, c := range tree.Changes {
 		codes = append(codes, c.Code)
 	}
-	return string(ordered.Append(nil, tree.Root)), codes
+	return string(jsonvalue.Append(nil, tree.Root)), codes
 }
 
 func TestSlipsOfServersAreMended(t *testing.T) {

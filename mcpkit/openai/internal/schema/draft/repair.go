@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/aurorabot-dev/platform/mcpkit/openai/internal/ordered"
+	"github.com/aurorabot-dev/platform/internal/jsontext/jsonvalue"
 	"github.com/aurorabot-dev/platform/mcpkit/openai/internal/schema/base"
 )
 
@@ -139,7 +139,7 @@ func (c *conversion) repairEnum(n *base.Node, l []any, at string) {
 	var out []any
 	seen := make(map[string]bool, len(l))
 	for _, v := range l {
-		key := string(ordered.Append(nil, v))
+		key := string(jsonvalue.Append(nil, v))
 		if !seen[key] {
 			seen[key] = true
 			out = append(out, v)
@@ -269,7 +269,7 @@ func (c *conversion) repairArray(n *base.Node, ptr string) {
 	if o, ok := n.Get("items"); ok {
 		if s, isObject := o.(*base.Node); isObject && base.Never(s) && !n.Has("unevaluatedItems") {
 			limit := json.Number(strconv.Itoa(len(n.List("prefixItems"))))
-			if v, _ := n.Get("maxItems"); v == nil || ordered.Compare(v.(json.Number), limit) > 0 {
+			if v, _ := n.Get("maxItems"); v == nil || jsonvalue.CompareNumbers(v.(json.Number), limit) > 0 {
 				n.Set("maxItems", limit)
 			}
 			n.Set("items", base.NewNode())

@@ -12,7 +12,7 @@ package merge
 import (
 	"slices"
 
-	"github.com/aurorabot-dev/platform/mcpkit/openai/internal/ordered"
+	"github.com/aurorabot-dev/platform/internal/jsontext/jsonvalue"
 	"github.com/aurorabot-dev/platform/mcpkit/openai/internal/schema/base"
 	"github.com/aurorabot-dev/platform/mcpkit/openai/internal/schema/rules"
 )
@@ -41,7 +41,7 @@ func (c *Conversion) Intersect(a, b *base.Node, exact bool) bool {
 			a.Set(kw, y)
 			continue
 		}
-		if base.Annotations[kw] || ordered.Equal(x, y) {
+		if base.Annotations[kw] || jsonvalue.Equal(x, y) {
 			continue
 		}
 		merged, fits := c.meet(kw, x, y)
@@ -119,7 +119,7 @@ func (c *Conversion) meet(kw string, x, y any) (any, bool) {
 	case "enum":
 		var out []any
 		for _, v := range x.([]any) {
-			if slices.ContainsFunc(y.([]any), func(w any) bool { return ordered.Equal(v, w) }) {
+			if slices.ContainsFunc(y.([]any), func(w any) bool { return jsonvalue.Equal(v, w) }) {
 				out = append(out, v)
 			}
 		}
@@ -139,7 +139,7 @@ func (c *Conversion) Both(x, y any) any {
 		return x
 	case !okA || !okB:
 		return base.NewNode("not", base.NewNode()) // one is false
-	case ordered.Equal(a, b):
+	case jsonvalue.Equal(a, b):
 		return a
 	}
 	if m := a.Shallow(); c.Step() && c.Intersect(m, b, true) {

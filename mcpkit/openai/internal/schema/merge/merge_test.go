@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"testing"
 
-	"github.com/aurorabot-dev/platform/mcpkit/openai/internal/ordered"
+	"github.com/aurorabot-dev/platform/internal/jsontext/jsonvalue"
 	"github.com/aurorabot-dev/platform/mcpkit/openai/internal/schema/base"
 	"github.com/aurorabot-dev/platform/mcpkit/openai/internal/schema/rules"
 )
@@ -20,7 +20,7 @@ func conversion(t *testing.T, input string) *Conversion {
 	return &Conversion{Tree: tree, Rules: &rules.Rules{}}
 }
 
-func text(n any) string { return string(ordered.Append(nil, n)) }
+func text(n any) string { return string(jsonvalue.Append(nil, n)) }
 
 func TestAnIntersectionDemandsWhatBothDemand(t *testing.T) {
 	for _, x := range []struct {

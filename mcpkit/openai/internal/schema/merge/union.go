@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/aurorabot-dev/platform/mcpkit/openai/internal/ordered"
+	"github.com/aurorabot-dev/platform/internal/jsontext/jsonvalue"
 	"github.com/aurorabot-dev/platform/mcpkit/openai/internal/schema/base"
 )
 
@@ -168,7 +168,7 @@ func (c *Conversion) union(alts []*base.Node, beside *base.Node) *base.Node {
 				if count[k]++; byName[k] == nil {
 					order = append(order, k)
 				}
-				if !slices.ContainsFunc(byName[k], func(x *base.Node) bool { return ordered.Equal(x, o) }) {
+				if !slices.ContainsFunc(byName[k], func(x *base.Node) bool { return jsonvalue.Equal(x, o) }) {
 					byName[k] = append(byName[k], o)
 				}
 			}
@@ -224,7 +224,7 @@ func AnyOf(l []*base.Node) *base.Node {
 				if !merged.Has(kw) {
 					merged.Set(kw, v)
 				}
-			case kw == "type" && (!merged.Has(kw) || ordered.Equal(v, merged.String("type"))):
+			case kw == "type" && (!merged.Has(kw) || jsonvalue.Equal(v, merged.String("type"))):
 				merged.Set(kw, v)
 			default:
 				return anyOfList(l)
@@ -236,7 +236,7 @@ func AnyOf(l []*base.Node) *base.Node {
 	}
 	var distinct []any
 	for _, v := range values {
-		if !slices.ContainsFunc(distinct, func(w any) bool { return ordered.Equal(v, w) }) {
+		if !slices.ContainsFunc(distinct, func(w any) bool { return jsonvalue.Equal(v, w) }) {
 			distinct = append(distinct, v)
 		}
 	}

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/aurorabot-dev/platform/mcpkit/openai/internal/ordered"
+	"github.com/aurorabot-dev/platform/internal/jsontext/jsonvalue"
 	"github.com/aurorabot-dev/platform/mcpkit/openai/internal/schema/base"
 )
 
@@ -231,7 +231,7 @@ func checkLimits(tree *base.Tree, l *Limits) error {
 				if s, ok := v.(string); ok {
 					size += len([]rune(s))
 				} else {
-					size += len(ordered.Append(nil, v))
+					size += len(jsonvalue.Append(nil, v))
 				}
 			}
 			chars += size

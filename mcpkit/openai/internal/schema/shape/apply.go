@@ -13,7 +13,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/aurorabot-dev/platform/mcpkit/openai/internal/ordered"
+	"github.com/aurorabot-dev/platform/internal/jsontext/jsonvalue"
 	"github.com/aurorabot-dev/platform/mcpkit/openai/internal/schema/base"
 	"github.com/aurorabot-dev/platform/mcpkit/openai/internal/schema/merge"
 	"github.com/aurorabot-dev/platform/mcpkit/openai/internal/schema/rules"
@@ -104,7 +104,7 @@ func (c *conversion) constraints(n *base.Node) {
 	if r.MaxRepeat > 0 {
 		limit := json.Number(strconv.Itoa(r.MaxRepeat))
 		for _, kw := range repeated {
-			if v, ok := n.Get(kw); ok && ordered.Compare(v.(json.Number), limit) > 0 {
+			if v, ok := n.Get(kw); ok && jsonvalue.CompareNumbers(v.(json.Number), limit) > 0 {
 				c.Remove(n, kw, "bound_removed")
 			}
 		}
@@ -137,7 +137,7 @@ func (c *conversion) dropTuples(n *base.Node) {
 		alts = append(alts, v.(*base.Node))
 	}
 	limit, bounded := n.Get("maxItems")
-	if !bounded || ordered.Compare(limit.(json.Number), json.Number(strconv.Itoa(len(l)))) > 0 {
+	if !bounded || jsonvalue.CompareNumbers(limit.(json.Number), json.Number(strconv.Itoa(len(l)))) > 0 {
 		if rest := n.Object("items"); rest != nil {
 			alts = append(alts, rest)
 		}
@@ -159,7 +159,7 @@ func (c *conversion) dropTuples(n *base.Node) {
 
 func containsEqual(l []*base.Node, o *base.Node) bool {
 	for _, x := range l {
-		if ordered.Equal(x, o) {
+		if jsonvalue.Equal(x, o) {
 			return true
 		}
 	}
@@ -245,7 +245,7 @@ func (c *conversion) loses(n *base.Node) bool {
 	}
 	if r.MaxRepeat > 0 {
 		for _, kw := range repeated {
-			if v, ok := n.Get(kw); ok && ordered.Compare(v.(json.Number), json.Number(strconv.Itoa(r.MaxRepeat))) > 0 {
+			if v, ok := n.Get(kw); ok && jsonvalue.CompareNumbers(v.(json.Number), json.Number(strconv.Itoa(r.MaxRepeat))) > 0 {
 				return true
 			}
 		}

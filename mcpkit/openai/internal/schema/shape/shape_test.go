@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/aurorabot-dev/platform/mcpkit/openai/internal/ordered"
+	"github.com/aurorabot-dev/platform/internal/jsontext/jsonvalue"
 	"github.com/aurorabot-dev/platform/mcpkit/openai/internal/schema/base"
 	"github.com/aurorabot-dev/platform/mcpkit/openai/internal/schema/rules"
 )
@@ -32,8 +32,8 @@ func TestOnlyWhatTheRulesDemandIsChanged(t *testing.T) {
 	for line := range strings.Lines(all) {
 		compact.WriteString(strings.TrimSpace(line))
 	}
-	if tree := shaped(t, all, &rules.Rules{}); string(ordered.Append(nil, tree.Root)) != compact.String() || tree.Changes != nil {
-		t.Errorf("it became %s", ordered.Append(nil, tree.Root))
+	if tree := shaped(t, all, &rules.Rules{}); string(jsonvalue.Append(nil, tree.Root)) != compact.String() || tree.Changes != nil {
+		t.Errorf("it became %s", jsonvalue.Append(nil, tree.Root))
 	}
 	for _, x := range []struct {
 		rules    rules.Rules
@@ -49,7 +49,7 @@ func TestOnlyWhatTheRulesDemandIsChanged(t *testing.T) {
 		{rules.Rules{Typed: true}, "f", `{"type":["string","number","boolean","object","array","null"],"items":{"$ref":"#/$defs/any_value"}}`},
 	} {
 		tree := shaped(t, all, &x.rules)
-		if got := string(ordered.Append(nil, tree.Root.Object("properties").Object(x.property))); got != x.want {
+		if got := string(jsonvalue.Append(nil, tree.Root.Object("properties").Object(x.property))); got != x.want {
 			t.Errorf("%s became %s, not %s", x.property, got, x.want)
 		}
 	}
@@ -58,7 +58,7 @@ func TestOnlyWhatTheRulesDemandIsChanged(t *testing.T) {
 func TestReferencesAreReplacedByTheirTargetsToABoundedDepth(t *testing.T) {
 	tree := shaped(t, `{"type":"object","properties":{"a":{"$ref":"#/$defs/L","description":"d"}},"$defs":{"L":{"type":"object","properties":{"next":{"$ref":"#/$defs/L"}}}}}`, &rules.Rules{NoRef: true})
 	const want = `{"type":"object","properties":{"a":{"type":"object","properties":{"next":{"type":"object","properties":{"next":{"type":"object"}}}},"description":"d"}}}`
-	if got := string(ordered.Append(nil, tree.Root)); got != want {
+	if got := string(jsonvalue.Append(nil, tree.Root)); got != want {
 		t.Errorf("it became %s", got)
 	}
 }
@@ -89,7 +89,7 @@ func TestWhatIsRequiredIsDeclared(t *testing.T) {
 		`{"type":"object","properties":{"a":{}},"required":["a","b"],"additionalProperties":false}`:         `{"type":"object","properties":{"a":{}},"required":["a"],"additionalProperties":false}`,
 		`{"type":"object","properties":{"a":{}},"required":["b"],"additionalProperties":{"type":"string"}}`: `{"type":"object","properties":{"a":{},"b":{"type":"string"}},"required":["b"],"additionalProperties":{"type":"string"}}`,
 	} {
-		if got := string(ordered.Append(nil, shaped(t, input, &rules.Rules{}).Root)); got != want {
+		if got := string(jsonvalue.Append(nil, shaped(t, input, &rules.Rules{}).Root)); got != want {
 			t.Errorf("%s\nbecame %s", input, got)
 		}
 	}

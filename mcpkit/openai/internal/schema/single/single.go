@@ -11,7 +11,7 @@ import (
 	"math/big"
 	"slices"
 
-	"github.com/aurorabot-dev/platform/mcpkit/openai/internal/ordered"
+	"github.com/aurorabot-dev/platform/internal/jsontext/jsonvalue"
 	"github.com/aurorabot-dev/platform/mcpkit/openai/internal/schema/base"
 	"github.com/aurorabot-dev/platform/mcpkit/openai/internal/schema/merge"
 	"github.com/aurorabot-dev/platform/mcpkit/openai/internal/schema/rules"
@@ -264,7 +264,7 @@ func (c *conversion) singleUnion(n *base.Node, l []any, nullable bool) *base.Nod
 				c.Intersect(m, beside, false)
 				c.ofType(m, base.Declared(m), m.Has("nullable"))
 			}
-			if !slices.ContainsFunc(alts, func(x any) bool { return ordered.Equal(x, m) }) {
+			if !slices.ContainsFunc(alts, func(x any) bool { return jsonvalue.Equal(x, m) }) {
 				alts = append(alts, m)
 			}
 		}

@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"testing"
 
-	"github.com/aurorabot-dev/platform/mcpkit/openai/internal/ordered"
+	"github.com/aurorabot-dev/platform/internal/jsontext/jsonvalue"
 	"github.com/aurorabot-dev/platform/mcpkit/openai/internal/schema/base"
 	"github.com/aurorabot-dev/platform/mcpkit/openai/internal/schema/merge"
 	"github.com/aurorabot-dev/platform/mcpkit/openai/internal/schema/rules"
@@ -29,7 +29,7 @@ func TestEveryNodeHasOneTypeOrIsAUnion(t *testing.T) {
 			t.Fatal(err)
 		}
 		Apply(&merge.Conversion{Tree: tree, Rules: r})
-		if got := string(ordered.Append(nil, tree.Root.Object("properties").Object("a"))); got != want {
+		if got := string(jsonvalue.Append(nil, tree.Root.Object("properties").Object("a"))); got != want {
 			t.Errorf("%s\nbecame %s\nwant   %s", property, got, want)
 		}
 	}

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/aurorabot-dev/platform/mcpkit/openai/internal/ordered"
+	"github.com/aurorabot-dev/platform/internal/jsontext/jsonvalue"
 	"github.com/aurorabot-dev/platform/mcpkit/openai/internal/schema/base"
 	"github.com/aurorabot-dev/platform/mcpkit/openai/internal/schema/merge"
 	"github.com/aurorabot-dev/platform/mcpkit/openai/internal/schema/rules"
@@ -38,7 +38,7 @@ func TestEveryObjectIsClosedAndEveryPropertyRequired(t *testing.T) {
 			t.Errorf("%s: %v", property, c.Err)
 			continue
 		}
-		if got := string(ordered.Append(nil, c.Root.Object("properties").Object("a"))); got != want {
+		if got := string(jsonvalue.Append(nil, c.Root.Object("properties").Object("a"))); got != want {
 			t.Errorf("%s\nbecame %s\nwant   %s", property, got, want)
 		}
 	}

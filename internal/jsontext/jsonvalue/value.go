@@ -1,4 +1,13 @@
-package jsontext
+// Package jsonvalue makes Go values of JSON text, and text of values that programs
+// have changed. Objects can keep the order of their keys, and numbers keep their
+// digits:
+//
+//	v, err := jsonvalue.Parse([]byte(`{"b":9007199254740993,"a":[]}`), jsonvalue.Limits{})
+//	jsonvalue.Append(nil, v) // {"b":9007199254740993,"a":[]}
+//
+// Who only needs a part of a text takes it with package jsontext, which makes no
+// values.
+package jsonvalue
 
 import (
 	"encoding/json"
@@ -8,11 +17,14 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/aurorabot-dev/platform/internal/jsontext"
+	"github.com/aurorabot-dev/platform/internal/jsontext/internal/scan"
 )
 
 // Limits bound what [Parse] takes; zero means the default.
 type Limits struct {
-	Depth int // of nesting; default MaxDepth
+	Depth int // of nesting; default [jsontext.MaxDepth]
 	// Strict refuses what two readers may take for two things: an object that has a
 	// key twice, of which the last value counts otherwise, and text that is no text.
 	Strict bool
@@ -29,7 +41,7 @@ var (
 // Decode reads one JSON value as encoding/json reads it into an any, but with numbers
 // as json.Number: nil, bool, string, json.Number, []any or map[string]any.
 func Decode(raw []byte) (any, error) {
-	p := parser{scanner: scanner{b: raw}, maps: true, limits: Limits{Depth: MaxDepth}}
+	p := parser{Scanner: scan.Scanner{Text: raw}, maps: true, limits: Limits{Depth: jsontext.MaxDepth}}
 	return p.whole()
 }
 
@@ -37,25 +49,25 @@ func Decode(raw []byte) (any, error) {
 // string, json.Number, []any or *[Object].
 func Parse(raw []byte, l Limits) (any, error) {
 	if l.Depth == 0 {
-		l.Depth = MaxDepth
+		l.Depth = jsontext.MaxDepth
 	}
 	if l.Strict {
-		switch err := Check(raw); {
+		switch err := jsontext.Check(raw); {
 		case err != nil:
 			return nil, err
 		case !utf8.Valid(raw):
 			return nil, errText
-		case LoneSurrogate(raw):
+		case jsontext.LoneSurrogate(raw):
 			return nil, errHalf
 		}
 	}
-	p := parser{scanner: scanner{b: raw}, limits: l}
+	p := parser{Scanner: scan.Scanner{Text: raw}, limits: l}
 	return p.whole()
 }
 
 // parser makes values of a text.
 type parser struct {
-	scanner
+	scan.Scanner
 	maps   bool // objects become maps
 	limits Limits
 }
@@ -66,20 +78,20 @@ func (p *parser) whole() (any, error) {
 	switch {
 	case err != nil:
 		return nil, err
-	case !p.end():
-		return nil, p.fault()
+	case !p.End():
+		return nil, p.Fault()
 	}
 	return v, nil
 }
 
 // parse is the value that comes next, inside depth others.
 func (p *parser) parse(depth int) (any, error) {
-	c := p.peek()
+	c := p.Peek()
 	if depth == p.limits.Depth && (c == '{' || c == '[') {
-		p.tooDeep = true
-		return nil, p.fault()
+		p.TooDeep = true
+		return nil, p.Fault()
 	}
-	from := p.i
+	from := p.At
 	switch {
 	case c == '{' && p.maps:
 		members := map[string]any{}
@@ -98,10 +110,10 @@ func (p *parser) parse(depth int) (any, error) {
 		})
 	case c == '[':
 		return p.list(depth)
-	case !p.scalar():
-		return nil, p.fault()
+	case !p.Scalar():
+		return nil, p.Fault()
 	case c == '"':
-		return String(p.b[from:p.i]), nil
+		return jsontext.String(p.Text[from:p.At]), nil
 	case c == 't':
 		return true, nil
 	case c == 'f':
@@ -109,40 +121,40 @@ func (p *parser) parse(depth int) (any, error) {
 	case c == 'n':
 		return nil, nil
 	}
-	return json.Number(p.b[from:p.i]), nil
+	return json.Number(p.Text[from:p.At]), nil
 }
 
 // members gives the members of the object that comes next to f.
 func (p *parser) members(depth int, f func(name string, value any) error) error {
-	p.i++
-	if p.take('}') {
+	p.At++
+	if p.Take('}') {
 		return nil
 	}
 	for {
-		literal, ok := p.name()
+		literal, ok := p.Name()
 		if !ok {
-			return p.fault()
+			return p.Fault()
 		}
 		value, err := p.parse(depth + 1)
 		if err == nil {
-			err = f(String(literal), value)
+			err = f(jsontext.String(literal), value)
 		}
 		switch {
 		case err != nil:
 			return err
-		case p.take('}'):
+		case p.Take('}'):
 			return nil
-		case !p.take(','):
-			return p.fault()
+		case !p.Take(','):
+			return p.Fault()
 		}
 	}
 }
 
 // list is the array that comes next.
 func (p *parser) list(depth int) (any, error) {
-	p.i++
+	p.At++
 	list := []any{}
-	if p.take(']') {
+	if p.Take(']') {
 		return list, nil
 	}
 	for {
@@ -151,10 +163,10 @@ func (p *parser) list(depth int) (any, error) {
 			return nil, err
 		}
 		switch list = append(list, value); {
-		case p.take(']'):
+		case p.Take(']'):
 			return list, nil
-		case !p.take(','):
-			return nil, p.fault()
+		case !p.Take(','):
+			return nil, p.Fault()
 		}
 	}
 }
@@ -172,7 +184,7 @@ func Append(b []byte, v any) []byte {
 	case json.Number:
 		return append(b, v...)
 	case string:
-		return AppendQuote(b, v)
+		return jsontext.AppendQuote(b, v)
 	case []any:
 		b = append(b, '[')
 		for i, e := range v {
@@ -188,14 +200,14 @@ func Append(b []byte, v any) []byte {
 			if i > 0 {
 				b = append(b, ',')
 			}
-			b = append(AppendQuote(b, k), ':')
+			b = append(jsontext.AppendQuote(b, k), ':')
 			b = Append(b, v.vals[k])
 		}
 		return append(b, '}')
 	case json.RawMessage:
 		return append(b, v...)
 	}
-	panic(fmt.Sprintf("jsontext: no JSON value: %T", v))
+	panic(fmt.Sprintf("jsonvalue: no JSON value: %T", v))
 }
 
 // Plain turns v, of what [Parse] makes, into what [Decode] makes.

@@ -1,10 +1,12 @@
-package jsontext
+package jsonvalue
 
 import (
 	"encoding/json"
 	"errors"
 	"strings"
 	"testing"
+
+	"github.com/aurorabot-dev/platform/internal/jsontext"
 )
 
 func TestParseKeepsOrderAndDigits(t *testing.T) {
@@ -26,7 +28,7 @@ func TestParseRefusesWhatIsNotOneValue(t *testing.T) {
 		}
 	}
 	deep := strings.Repeat("[", 200) + strings.Repeat("]", 200)
-	if _, err := Parse([]byte(deep), Limits{Depth: 100}); !errors.Is(err, ErrDepth) {
+	if _, err := Parse([]byte(deep), Limits{Depth: 100}); !errors.Is(err, jsontext.ErrDepth) {
 		t.Errorf("200 levels: %v", err)
 	}
 	if _, err := Parse([]byte(`{"a":1,"a":2}`), Limits{Strict: true}); !errors.Is(err, ErrDuplicate) {
@@ -84,7 +86,7 @@ func FuzzParseAgreesWithTheStandardLibrary(f *testing.F) {
 		var std any
 		d := json.NewDecoder(strings.NewReader(string(in)))
 		d.UseNumber()
-		if (err == nil) != json.Valid(in) && !errors.Is(err, ErrDepth) {
+		if (err == nil) != json.Valid(in) && !errors.Is(err, jsontext.ErrDepth) {
 			t.Fatalf("%q: %v", in, err)
 		}
 		if err != nil {

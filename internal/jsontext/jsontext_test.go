@@ -1,9 +1,12 @@
-package jsontext
+package jsontext_test
 
 import (
 	"encoding/json"
 	"strings"
 	"testing"
+
+	"github.com/aurorabot-dev/platform/internal/jsontext"
+	"github.com/aurorabot-dev/platform/internal/jsontext/jsonvalue"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -29,10 +32,10 @@ func TestAnErrorNamesTheByteThatWasNotExpected(t *testing.T) {
 		``: "unexpected EOF", ` {"a":[1`: "unexpected EOF", `"a`: "unexpected EOF", `"\u12`: "unexpected EOF", `-`: "unexpected EOF",
 		strings.Repeat(`[`, 10_001): "nested too deep at byte 10000",
 	} {
-		if err := Check([]byte(raw)); err == nil || err.Error() != want {
+		if err := jsontext.Check([]byte(raw)); err == nil || err.Error() != want {
 			t.Errorf("%.40q: %v, want %s", raw, err, want)
 		}
-		if _, err := Decode([]byte(raw)); err == nil || err.Error() != want {
+		if _, err := jsonvalue.Decode([]byte(raw)); err == nil || err.Error() != want {
 			t.Errorf("decoding %.40q: %v, want %s", raw, err, want)
 		}
 	}
@@ -40,7 +43,7 @@ func TestAnErrorNamesTheByteThatWasNotExpected(t *testing.T) {
 
 func TestTheDepthIsThatOfTheDeepestValue(t *testing.T) {
 	for raw, want := range map[string]int{`1`: 0, `"[["`: 0, `[]`: 1, `{"a":[],"b":{"c":[1]},"d":2}`: 3, `[[[`: 3, `[[1],x[[[`: 2} {
-		if got := Depth([]byte(raw)); got != want {
+		if got := jsontext.Depth([]byte(raw)); got != want {
 			t.Errorf("%s: %d, want %d", raw, got, want)
 		}
 	}
@@ -52,8 +55,8 @@ func TestNestingIsLimitedInsideMembersToo(t *testing.T) {
 	}
 	for n, want := range map[int]bool{2000: true, 9_998: true, 10_000: false, 1_000_000: false} {
 		raw := deep(n)
-		if got := Members(raw, func(_, _ []byte) bool { return true }); got != want || Valid(raw) != want {
-			t.Errorf("%d levels in an object: %v, valid %v", n, got, Valid(raw))
+		if got := jsontext.Members(raw, func(_, _ []byte) bool { return true }); got != want || jsontext.Valid(raw) != want {
+			t.Errorf("%d levels in an object: %v, valid %v", n, got, jsontext.Valid(raw))
 		}
 	}
 }
@@ -66,9 +69,9 @@ func FuzzDecode(f *testing.F) {
 }
 
 func same(t *testing.T, raw []byte) {
-	got, err := Decode(raw)
-	if valid := json.Valid(raw); valid != (err == nil) || valid != Valid(raw) || valid != (Check(raw) == nil) {
-		t.Fatalf("%.60q: %v, valid %v", raw, err, Valid(raw))
+	got, err := jsonvalue.Decode(raw)
+	if valid := json.Valid(raw); valid != (err == nil) || valid != jsontext.Valid(raw) || valid != (jsontext.Check(raw) == nil) {
+		t.Fatalf("%.60q: %v, valid %v", raw, err, jsontext.Valid(raw))
 	}
 	if err != nil {
 		return
