@@ -15,8 +15,10 @@ import (
 
 	"github.com/aurorabot-dev/platform/mcpkit/catalog"
 	"github.com/aurorabot-dev/platform/mcpkit/gateway"
+	"github.com/aurorabot-dev/platform/mcpkit/gateway/stdio"
 	"github.com/aurorabot-dev/platform/mcpkit/gateway/streamable"
 	"github.com/aurorabot-dev/platform/mcpkit/gateway/streamable/access"
+	"github.com/aurorabot-dev/platform/mcpkit/gateway/view"
 )
 
 // catalogue is a host of which only the catalogue is asked for.
@@ -34,7 +36,7 @@ func TestRequestsThatCameBeforeTheEndOfInputAreAnswered(t *testing.T) {
 {"jsonrpc":"2.0","id":2,"method":"tools/list"}
 `)
 		var out bytes.Buffer
-		if err := g.ServeStdio(t.Context(), &gateway.View{}, in, &out); err != nil {
+		if err := stdio.Serve(t.Context(), g, &view.View{}, in, &out); err != nil {
 			t.Fatal(err)
 		}
 		if want := `{"jsonrpc":"2.0","id":2,"result":{"tools":[]}}`; !strings.Contains(out.String(), want) {
@@ -49,7 +51,7 @@ func TestRequestsLeftAtTheEndOfInputEndWithTheGateway(t *testing.T) {
 		g := gateway.New(gateway.Options{Host: catalogue{}, Settled: make(chan struct{})})
 		in := strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}` + "\n")
 		ended := make(chan error)
-		go func() { ended <- g.ServeStdio(ctx, &gateway.View{}, in, io.Discard) }()
+		go func() { ended <- stdio.Serve(ctx, g, &view.View{}, in, io.Discard) }()
 		synctest.Wait() // the input has ended, and the list waits for servers
 		begun := time.Now()
 		stop()
@@ -89,7 +91,7 @@ func (l *listener) dial() net.Conn {
 func TestTheEndWaitsForNoConnectionThatNothingGoesOnOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := gateway.New(gateway.Options{Host: catalogue{}})
-		h := streamable.New(streamable.Options{Gateway: g, Rules: access.Rules{Open: &gateway.View{}}})
+		h := streamable.New(streamable.Options{Gateway: g, Rules: access.Rules{Open: &view.View{}}})
 		l := &listener{make(chan net.Conn), make(chan struct{})}
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error)

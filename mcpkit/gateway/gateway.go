@@ -1,33 +1,33 @@
 // Package gateway is the platform as one MCP server: every tool, resource and
-// prompt of the servers behind it, for any MCP host, through the same gate as
-// all other calls. It speaks both eras of the protocol, the one with sessions
-// (2025-03-26 to 2025-11-25) and the stateless one (2026-07-28), request by
-// request, over whatever carries whole messages: [Gateway.ServeStdio] is one way,
-// package streamable is the other. It neither runs servers nor knows HTTP.
+// prompt of the servers behind it, for any MCP host, through the same gate as all
+// other calls. It speaks both eras of the protocol, the one with sessions
+// (2025-03-26 to 2025-11-25) and the stateless one (2026-07-28), request by request,
+// over whatever carries whole messages: package stdio is one carrier, package
+// streamable is the other. It neither runs servers nor knows HTTP.
 //
 //	g := gateway.New(gateway.Options{Host: host, Version: "1.0"})
 //	go g.Run(ctx)
-//	err := g.ServeStdio(ctx, &gateway.View{}, os.Stdin, os.Stdout)
+//	err := stdio.Serve(ctx, g, &view.View{}, os.Stdin, os.Stdout)
 //
 // # Names
 //
 // Tools have the names under which models know them, mcp__weather__get_weather;
 // prompts are weather__forecast; the URI of a resource, and the pattern of a
-// template, is led by mcp+weather+. All of these map back by table. A [View] with
-// Only set shows one server under its own names.
+// template, is led by mcp+weather+. All of these map back by table. A [view.View]
+// with Only set shows one server under its own names.
 //
 // # Results
 //
-// What a server answered is passed on byte for byte, but for what the gate
-// redacts and for the few members that the protocol wants of each hop: names
-// and URIs above, and resultType and serverInfo under 2026-07-28.
+// A server's result is passed on byte for byte, except for secrets that the gate
+// takes out and for the few members that differ at each hop: the names and URIs
+// above, and resultType and serverInfo under 2026-07-28.
 //
 // # Questions
 //
 // A server that asks for input, and a policy that asks a person, reach the
-// client's user: as a request under the older revisions, as an input_required
-// result under 2026-07-28. A client that cannot show a question gets a failed
-// call that says how to answer otherwise.
+// client's user: by a request to the client under the older revisions, by an
+// input_required result under 2026-07-28. A call whose question the client cannot
+// show fails, and the failure says how else to answer.
 //
 // # Bounds
 //
@@ -40,17 +40,19 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
-	"sync"
-	"time"
 
 	"github.com/aurorabot-dev/platform/mcpkit/catalog"
-	"github.com/aurorabot-dev/platform/mcpkit/client"
+	"github.com/aurorabot-dev/platform/mcpkit/gateway/notify"
+	"github.com/aurorabot-dev/platform/mcpkit/gateway/pending"
+	"github.com/aurorabot-dev/platform/mcpkit/gateway/question"
+	"github.com/aurorabot-dev/platform/mcpkit/gateway/view"
 	"github.com/aurorabot-dev/platform/mcpkit/host"
-	"github.com/aurorabot-dev/platform/mcpkit/policy/approval"
+	"github.com/aurorabot-dev/platform/mcpkit/signal"
 )
 
 // Host is what a Gateway needs of the gate; *host.Host is one.
 type Host interface {
+	notify.Host
 	Table() *catalog.Table
 	Call(ctx context.Context, c host.Call) (*host.Result, error)
 	Resources(ctx context.Context, server string) ([]host.Item, error)
@@ -59,34 +61,19 @@ type Host interface {
 	ReadResource(ctx context.Context, r host.Read) (*host.Resource, error)
 	GetPrompt(ctx context.Context, x host.Expand) (*host.Prompt, error)
 	Complete(ctx context.Context, c host.Completion) (json.RawMessage, error)
-	WatchResource(ctx context.Context, server, uri string, deliver bool) (*client.Watch, error)
-	SetLogLevel(ctx context.Context, server, level string) error
-	Settled(ctx context.Context, server string)
-}
-
-// Server is a server that is ready.
-type Server struct {
-	Name, Alias string
-	Version     string // of the protocol, that is spoken with it
-}
-
-// Approver takes people's answers to what the policy asks; *approval.Desk is one.
-type Approver interface {
-	Approve(ctx context.Context, id string, scope approval.Scope, actor string) (approval.Approval, error)
-	Deny(ctx context.Context, id, actor, reason string) (approval.Approval, error)
 }
 
 // Options say how a Gateway works. Host is required.
 type Options struct {
 	Host Host
-	// Servers are those that can be called now. nil knows of none.
-	Servers func() []Server
+	// Servers returns the servers that can be called now. nil stands for none.
+	Servers func() []view.Server
 	// Settled, if set, is closed when the servers that are started with the
 	// platform are ready or have failed: lists wait for that, ten seconds at most.
 	Settled   <-chan struct{}
-	Approvals Approver     // nil: clients' users answer nothing
-	Logger    *slog.Logger // nil discards
-	Version   string       // what the platform calls its version; "0"
+	Approvals question.Approver // nil: clients' users answer nothing
+	Logger    *slog.Logger      // nil discards
+	Version   string            // of the platform, as clients are told; "0"
 	Limits    Limits
 }
 
@@ -106,30 +93,15 @@ func (l Limits) withDefaults() Limits {
 	}
 }
 
-// answerTime is how long a client's user may take to answer a question.
-const answerTime = 10 * time.Minute
-
 // Gateway serves any number of clients. It is safe for concurrent use.
 type Gateway struct {
-	o     Options
-	log   *slog.Logger
-	seal  sealer
-	self  []byte // serverInfo
-	slots chan struct{}
-	news  chan struct{} // capacity 1: something changed
-
-	mu          sync.Mutex
-	subscribers map[*subscriber]bool
-	busy        map[string]map[*View]int // calls in flight, by server
-	changed     [lists]map[string]bool   // servers, by list
-	only        map[onlyKey]*View
-	parked      map[string]*parked // by the id in their clients' states
-	alive       map[*parked]bool   // calls that go on without a request
-	closed      bool
-	work        sync.WaitGroup    // of alive
-	prompts     map[string]origin // by the names that clients know them under
-	levels      map[string]int    // of log messages, that servers were asked for
-	aliases     map[string]string // of servers, as they were last
+	o       Options
+	servers *view.Directory
+	hub     *notify.Hub
+	pending *pending.Store
+	seal    pending.Sealer
+	self    []byte        // serverInfo
+	slots   chan struct{} // one for each request that is being answered
 }
 
 // New makes a Gateway.
@@ -138,9 +110,13 @@ func New(o Options) *Gateway {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	o.Limits = o.Limits.withDefaults()
+	servers := view.NewDirectory(o.Servers, o.Settled)
 	g := &Gateway{
-		o: o, log: o.Logger, seal: newSealer(), slots: make(chan struct{}, o.Limits.Requests), news: make(chan struct{}, 1),
-		subscribers: map[*subscriber]bool{}, busy: map[string]map[*View]int{}, only: map[onlyKey]*View{}, parked: map[string]*parked{}, alive: map[*parked]bool{}, levels: map[string]int{}, aliases: map[string]string{},
+		o: o, servers: servers,
+		hub:     notify.NewHub(o.Host, servers, notify.Limits{Subscribers: o.Limits.Listeners, Watches: o.Limits.Subscriptions}, o.Logger),
+		pending: pending.NewStore(o.Limits.Parked),
+		seal:    pending.NewSealer(),
+		slots:   make(chan struct{}, o.Limits.Requests),
 	}
 	g.self, _ = json.Marshal(map[string]string{ // strings always marshal
 		"name": "aurora-platform", "title": "Aurora Platform", "version": cmp.Or(o.Version, "0"),
@@ -148,44 +124,22 @@ func New(o Options) *Gateway {
 	return g
 }
 
-// alias is the alias of a server, or "". That of one that has stopped is what it
-// was: who saw it by that is told that it is gone.
-func (g *Gateway) alias(server string) string {
-	if g.o.Servers == nil {
-		return ""
-	}
-	for _, s := range g.o.Servers() {
-		if s.Name != server {
-			continue
-		}
-		g.mu.Lock()
-		defer g.mu.Unlock()
-		g.aliases[server] = s.Alias
-		return s.Alias
-	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.aliases[server]
+// Observe takes what the platform observed. It does not wait.
+func (g *Gateway) Observe(_ context.Context, s signal.Signal) error {
+	g.hub.Observe(s)
+	return nil
 }
 
-// firstTime is how long a list waits for the servers that are being started.
-const firstTime = 10 * time.Second
+// Run tells clients of changes until ctx ends, and then ends the calls that go on
+// without a request.
+func (g *Gateway) Run(ctx context.Context) {
+	defer g.pending.Close()
+	g.hub.Run(ctx)
+}
 
-// await waits until the start of the platform has settled.
-func (g *Gateway) await(ctx context.Context) {
-	select {
-	case <-g.o.Settled:
-		return
-	default:
-	}
-	if g.o.Settled == nil {
-		return
-	}
-	t := time.NewTimer(firstTime)
-	defer t.Stop()
-	select {
-	case <-g.o.Settled:
-	case <-t.C:
-	case <-ctx.Done():
-	}
+// Only is the view of one server under its own names that v allows, or nil where v
+// shows no ready server with that name or alias; it waits for servers that are
+// being started. The same arguments give the same view.
+func (g *Gateway) Only(ctx context.Context, v *view.View, server string) *view.View {
+	return g.servers.Only(ctx, v, server)
 }

@@ -19,8 +19,10 @@ import (
 	"github.com/aurorabot-dev/platform/mcpkit/fakeserver"
 	"github.com/aurorabot-dev/platform/mcpkit/gateway"
 	"github.com/aurorabot-dev/platform/mcpkit/gateway/rpc"
+	"github.com/aurorabot-dev/platform/mcpkit/gateway/stdio"
 	"github.com/aurorabot-dev/platform/mcpkit/gateway/streamable"
 	"github.com/aurorabot-dev/platform/mcpkit/gateway/streamable/access"
+	"github.com/aurorabot-dev/platform/mcpkit/gateway/view"
 	"github.com/aurorabot-dev/platform/mcpkit/host"
 	"github.com/aurorabot-dev/platform/mcpkit/policy"
 	"github.com/aurorabot-dev/platform/mcpkit/policy/approval"
@@ -40,7 +42,7 @@ type rig struct {
 	*gateway.Gateway
 	host *host.Host
 	gate *policy.Gate
-	view *gateway.View
+	view *view.View
 	url  string
 }
 
@@ -51,7 +53,7 @@ const asking = "actions: {critical: ask}\nrisk: {s.echo: critical}\nreview: {fir
 // front puts a gateway in front of servers, given by name and mode.
 func front(t testing.TB, policyFile string, servers map[string]string) *rig {
 	t.Helper()
-	r := &rig{view: &gateway.View{Approve: true}}
+	r := &rig{view: &view.View{Approve: true}}
 	var early sync.WaitGroup // the sink is used before there is a gateway
 	early.Add(1)
 	sink := signal.SinkFunc(func(ctx context.Context, s signal.Signal) error {
@@ -80,10 +82,10 @@ func front(t testing.TB, policyFile string, servers map[string]string) *rig {
 	t.Cleanup(func() { store.Close() })
 	r.gate = policy.NewGate(store, parsed, nil)
 	r.host = host.New(host.Options{Client: m, Sink: sink, Gate: r.gate})
-	r.Gateway = gateway.New(gateway.Options{Host: r.host, Approvals: r.gate.Approvals, Servers: func() []gateway.Server {
-		var out []gateway.Server
+	r.Gateway = gateway.New(gateway.Options{Host: r.host, Approvals: r.gate.Approvals, Servers: func() []view.Server {
+		var out []view.Server
 		for _, i := range m.Infos() {
-			out = append(out, gateway.Server{Name: i.Server, Version: i.ProtocolVersion})
+			out = append(out, view.Server{Name: i.Server, Version: i.ProtocolVersion})
 		}
 		return out
 	}})
@@ -158,7 +160,7 @@ func (r *rig) pipe(t *testing.T) mcp.Transport {
 	inR, inW := io.Pipe()
 	outR, outW := io.Pipe()
 	done := make(chan error, 1)
-	go func() { done <- r.ServeStdio(t.Context(), r.view, inR, outW) }()
+	go func() { done <- stdio.Serve(t.Context(), r.Gateway, r.view, inR, outW) }()
 	t.Cleanup(func() {
 		inW.Close()
 		outR.Close()

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/aurorabot-dev/platform/mcpkit/gateway/rpc"
+	"github.com/aurorabot-dev/platform/mcpkit/gateway/stdio"
 	"github.com/aurorabot-dev/platform/mcpkit/gateway/streamable"
 	"github.com/aurorabot-dev/platform/mcpkit/gateway/streamable/access"
 	"github.com/aurorabot-dev/platform/mcpkit/smallfile"
@@ -201,7 +202,7 @@ func TestAnIDInFlightCannotBeUsedAgain(t *testing.T) {
 	r := front(t, allowAll, map[string]string{"s": "hang-call"})
 	in, client := net.Pipe()
 	done := make(chan error, 1)
-	go func() { done <- r.ServeStdio(t.Context(), r.view, in, in) }()
+	go func() { done <- stdio.Serve(t.Context(), r.Gateway, r.view, in, in) }()
 	lines := bufio.NewScanner(client)
 	io.WriteString(client, hello+"\n")
 	lines.Scan()
@@ -220,7 +221,7 @@ func TestAClientThatDoesNotReadLosesItsPipeAndNotTheMemory(t *testing.T) {
 	in, client := net.Pipe()
 	defer client.Close()
 	done := make(chan error, 1)
-	go func() { done <- r.ServeStdio(t.Context(), r.view, in, in) }()
+	go func() { done <- stdio.Serve(t.Context(), r.Gateway, r.view, in, in) }()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	go func() {

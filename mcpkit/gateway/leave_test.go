@@ -14,6 +14,7 @@ import (
 	"github.com/aurorabot-dev/platform/mcpkit/gateway"
 	"github.com/aurorabot-dev/platform/mcpkit/gateway/streamable"
 	"github.com/aurorabot-dev/platform/mcpkit/gateway/streamable/access"
+	"github.com/aurorabot-dev/platform/mcpkit/gateway/view"
 	"github.com/aurorabot-dev/platform/mcpkit/signal"
 )
 
@@ -87,17 +88,17 @@ func wait(t *testing.T, lines <-chan string, text string) {
 func TestAServerThatStopsIsGoneForThoseWhoKnowItByItsAlias(t *testing.T) {
 	r := front(t, allowAll, nil)
 	var gone atomic.Bool
-	g := gateway.New(gateway.Options{Host: r.host, Servers: func() []gateway.Server {
+	g := gateway.New(gateway.Options{Host: r.host, Servers: func() []view.Server {
 		if gone.Load() {
 			return nil
 		}
-		return []gateway.Server{{Name: "com.example.weather", Alias: "weather"}}
+		return []view.Server{{Name: "com.example.weather", Alias: "weather"}}
 	}})
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() { defer close(done); g.Run(ctx) }()
 	defer func() { stop(); <-done }()
-	url := over(t, streamable.Options{Gateway: g, Rules: access.Rules{Open: &gateway.View{Servers: []string{"weather"}}}})
+	url := over(t, streamable.Options{Gateway: g, Rules: access.Rules{Open: &view.View{Servers: []string{"weather"}}}})
 	lines := stream(t, http.MethodGet, url, "", "Mcp-Session-Id", open(t, url))
 	wait(t, lines, ":") // the stream is open
 	g.Observe(t.Context(), signal.Signal{Kind: signal.ServerStarted, Server: "com.example.weather"})
@@ -163,9 +164,9 @@ func TestATokenThatIsTakenBackEndsWhatGoesOnWithIt(t *testing.T) {
 
 func TestSessionsThatWereDroppedMakeRoom(t *testing.T) {
 	r := front(t, allowAll, nil)
-	ada, bob := &gateway.View{Client: "ada"}, &gateway.View{Client: "bob"}
-	url := over(t, streamable.Options{Gateway: r.Gateway, Limits: streamable.Limits{Sessions: 4}, Rules: access.Rules{Tokens: func(token string) *gateway.View {
-		return map[string]*gateway.View{"ada": ada, "bob": bob}[token]
+	ada, bob := &view.View{Client: "ada"}, &view.View{Client: "bob"}
+	url := over(t, streamable.Options{Gateway: r.Gateway, Limits: streamable.Limits{Sessions: 4}, Rules: access.Rules{Tokens: func(token string) *view.View {
+		return map[string]*view.View{"ada": ada, "bob": bob}[token]
 	}}})
 	as := func(who string) []string { return []string{"Authorization", "Bearer " + who} }
 	bobs := open(t, url, as("bob")...)

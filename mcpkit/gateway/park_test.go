@@ -9,6 +9,7 @@ import (
 	"github.com/aurorabot-dev/platform/mcpkit/gateway"
 	"github.com/aurorabot-dev/platform/mcpkit/gateway/streamable"
 	"github.com/aurorabot-dev/platform/mcpkit/gateway/streamable/access"
+	"github.com/aurorabot-dev/platform/mcpkit/gateway/view"
 )
 
 // statelessly calls the tool echo of a server as a client that can do caps. Each
@@ -44,20 +45,20 @@ func TestAStatelessClientIsAskedOnlyWhatItOffers(t *testing.T) {
 func TestOneClientsCallsThatWaitLeaveRoomForAnothers(t *testing.T) {
 	names := []string{"a", "b", "c", "d", "e"}
 	servers := map[string]string{}
-	var ready []gateway.Server
+	var ready []view.Server
 	for _, name := range names {
 		servers[name] = "elicit"
-		ready = append(ready, gateway.Server{Name: name, Version: "2025-11-25"})
+		ready = append(ready, view.Server{Name: name, Version: "2025-11-25"})
 	}
 	r := front(t, allowAll, servers)
-	g := gateway.New(gateway.Options{Host: r.host, Limits: gateway.Limits{Parked: 4}, Servers: func() []gateway.Server { return ready }})
+	g := gateway.New(gateway.Options{Host: r.host, Limits: gateway.Limits{Parked: 4}, Servers: func() []view.Server { return ready }})
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() { defer close(done); g.Run(ctx) }()
 	t.Cleanup(func() { stop(); <-done })
-	ada, bob := &gateway.View{Client: "ada"}, &gateway.View{Client: "bob"}
-	url := over(t, streamable.Options{Gateway: g, Rules: access.Rules{Tokens: func(token string) *gateway.View {
-		return map[string]*gateway.View{"ada": ada, "bob": bob}[token]
+	ada, bob := &view.View{Client: "ada"}, &view.View{Client: "bob"}
+	url := over(t, streamable.Options{Gateway: g, Rules: access.Rules{Tokens: func(token string) *view.View {
+		return map[string]*view.View{"ada": ada, "bob": bob}[token]
 	}}})
 	call := func(who, server string) string {
 		return statelessly(t, url, server, `{"elicitation":{}}`, "Authorization", "Bearer "+who)

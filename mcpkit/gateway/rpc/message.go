@@ -1,11 +1,11 @@
 // Package rpc reads and writes the JSON-RPC messages between the gateway and its
-// clients: one message to its parts as they were sent, errors and results back,
-// edits of the members of an object, and the pipe on which messages leave one a
-// line.
+// clients: a message is read to its parts as they were sent, results and errors are
+// written, and the members of an object are edited. A [Conn] keeps the requests of
+// one conversation that are open, in both directions.
 //
 //	m, bad := rpc.Parse(line)
 //	if bad != nil {
-//		pipe.Send(bad.Reply())
+//		stream.Send(bad.Reply())
 //	}
 //
 // It knows the keys, the codes and the revisions of the protocol, and carries no

@@ -3,15 +3,15 @@ package streamable
 import (
 	"time"
 
-	"github.com/aurorabot-dev/platform/mcpkit/gateway"
 	"github.com/aurorabot-dev/platform/mcpkit/gateway/streamable/access"
+	"github.com/aurorabot-dev/platform/mcpkit/gateway/view"
 )
 
 // holder is who came with a token, and what it showed then. Without one there is
 // nothing that could be taken back.
 type holder struct {
 	token string
-	view  *gateway.View
+	view  *view.View
 }
 
 // grant is something that goes on for a holder: a session, or a request.

@@ -1,7 +1,7 @@
 // Package streamable serves a gateway over Streamable HTTP: both eras of the
 // protocol on one address, told apart by the MCP-Protocol-Version header.
 //
-//	h := streamable.New(streamable.Options{Gateway: g, Open: &gateway.View{Approve: true}})
+//	h := streamable.New(streamable.Options{Gateway: g, Open: &view.View{Approve: true}})
 //	defer h.Close()
 //	http.ListenAndServe("127.0.0.1:8808", h)
 //
@@ -40,6 +40,7 @@ import (
 	"github.com/aurorabot-dev/platform/mcpkit/gateway/rpc"
 	"github.com/aurorabot-dev/platform/mcpkit/gateway/streamable/access"
 	"github.com/aurorabot-dev/platform/mcpkit/gateway/streamable/answer"
+	"github.com/aurorabot-dev/platform/mcpkit/gateway/view"
 )
 
 // Path is where the platform is.
@@ -173,7 +174,7 @@ const (
 const sessionless = "2026-07-28"
 
 // post takes one message (2025-11-25, basic/transports: sending messages).
-func (h *Handler) post(w http.ResponseWriter, r *http.Request, view *gateway.View, who holder) {
+func (h *Handler) post(w http.ResponseWriter, r *http.Request, view *view.View, who holder) {
 	if t, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || t != "application/json" {
 		http.Error(w, "the Content-Type must be application/json", http.StatusUnsupportedMediaType)
 		return
@@ -238,7 +239,7 @@ func (h *Handler) body(w http.ResponseWriter, r *http.Request) ([]byte, int, err
 var errTooLarge = errors.New("the message is too large")
 
 // stateless answers a request that stands for itself.
-func (h *Handler) stateless(w http.ResponseWriter, r *http.Request, view *gateway.View, who holder, m *rpc.Message, version string) {
+func (h *Handler) stateless(w http.ResponseWriter, r *http.Request, view *view.View, who holder, m *rpc.Message, version string) {
 	if !m.IsRequest() {
 		w.WriteHeader(http.StatusAccepted)
 		return
@@ -253,8 +254,7 @@ func (h *Handler) stateless(w http.ResponseWriter, r *http.Request, view *gatewa
 	defer h.during(who, cancel)()
 	s := h.answer(w, r, cancel)
 	defer s.Close()
-	c := h.o.Gateway.Conn(view, nil)
-	reply, bad := c.Serve(ctx, m, s)
+	reply, bad := h.o.Gateway.Serve(ctx, view, m, s)
 	if bad != nil {
 		s.Finish(bad.Reply(), bad.Status())
 		return
@@ -284,32 +284,6 @@ func checkHeaders(header http.Header, m *rpc.Message, version string) *rpc.Error
 		}
 	}
 	return nil
-}
-
-// batch answers several messages at once, which one revision of the protocol
-// allows (2025-03-26, basic: batching).
-func (h *Handler) batch(w http.ResponseWriter, r *http.Request, view *gateway.View, body []byte) {
-	s, status := h.find(r, view)
-	if s == nil || s.conn.Version() != "2025-03-26" {
-		if s == nil && status == http.StatusNotFound {
-			http.Error(w, "the session is over", status)
-			return
-		}
-		answer.WriteJSON(w, http.StatusBadRequest, (&rpc.Error{Code: -32600, Message: "batches are not taken in this version of the protocol"}).Reply())
-		return
-	}
-	defer s.begin()()
-	out := h.answer(w, r, nil)
-	defer out.Close()
-	reply, bad := s.conn.ServeBatch(s.ctx, body, out)
-	switch {
-	case bad != nil:
-		out.Finish(bad.Reply(), http.StatusBadRequest)
-	case reply == nil:
-		w.WriteHeader(http.StatusAccepted)
-	default:
-		out.Finish(reply, http.StatusOK)
-	}
 }
 
 // decodeHeader is a header's value, which is wrapped where it is not plain ASCII

@@ -10,13 +10,14 @@ import (
 	"github.com/aurorabot-dev/platform/mcpkit/gateway"
 	"github.com/aurorabot-dev/platform/mcpkit/gateway/rpc"
 	"github.com/aurorabot-dev/platform/mcpkit/gateway/streamable/answer"
+	"github.com/aurorabot-dev/platform/mcpkit/gateway/view"
 )
 
 // session is a conversation of the older revisions.
 type session struct {
 	h      *Handler
 	id     string
-	view   *gateway.View // of the token that opened it: no other one may use it
+	view   *view.View // of the token that opened it: no other one may use it
 	conn   *gateway.Conn
 	outlet outlet
 	ctx    context.Context // of its calls
@@ -30,7 +31,7 @@ type session struct {
 }
 
 // open makes a session that nobody can find before it is kept.
-func (h *Handler) open(view *gateway.View, who holder) *session {
+func (h *Handler) open(view *view.View, who holder) *session {
 	s := &session{h: h, id: rand.Text(), view: view, since: time.Now()}
 	s.ctx, s.cancel = context.WithCancel(h.ctx)
 	s.conn = h.o.Gateway.Conn(view, &s.outlet)
@@ -68,9 +69,9 @@ func (h *Handler) keep(s *session) bool {
 // for longest: who opens many and drops them loses his own. It is nil where all are
 // in use.
 func (h *Handler) spare() (oldest *session) {
-	idle := map[*gateway.View]int{}
-	first := map[*gateway.View]*session{}
-	begun := map[*gateway.View]time.Time{}
+	idle := map[*view.View]int{}
+	first := map[*view.View]*session{}
+	begun := map[*view.View]time.Time{}
 	for _, s := range h.sessions {
 		since, unused := s.unused()
 		if !unused {
@@ -97,7 +98,7 @@ func (s *session) unused() (since time.Time, unused bool) {
 }
 
 // find is the session that a request names, or nil and the status that says why.
-func (h *Handler) find(r *http.Request, view *gateway.View) (*session, int) {
+func (h *Handler) find(r *http.Request, view *view.View) (*session, int) {
 	id := r.Header.Get(headerSession)
 	if id == "" {
 		return nil, http.StatusBadRequest
@@ -154,7 +155,7 @@ func (s *session) end() {
 }
 
 // session answers a message of a session, or opens one.
-func (h *Handler) session(w http.ResponseWriter, r *http.Request, view *gateway.View, who holder, m *rpc.Message) {
+func (h *Handler) session(w http.ResponseWriter, r *http.Request, view *view.View, who holder, m *rpc.Message) {
 	if m.IsRequest() && m.Name() == "initialize" && r.Header.Get(headerSession) == "" {
 		h.initialize(w, r, view, who, m)
 		return
@@ -186,7 +187,7 @@ func (h *Handler) session(w http.ResponseWriter, r *http.Request, view *gateway.
 }
 
 // initialize opens a session.
-func (h *Handler) initialize(w http.ResponseWriter, r *http.Request, view *gateway.View, who holder, m *rpc.Message) {
+func (h *Handler) initialize(w http.ResponseWriter, r *http.Request, view *view.View, who holder, m *rpc.Message) {
 	s := h.open(view, who)
 	reply, bad := s.conn.Serve(s.ctx, m, nil)
 	if bad == nil && !h.keep(s) {
@@ -202,7 +203,7 @@ func (h *Handler) initialize(w http.ResponseWriter, r *http.Request, view *gatew
 }
 
 // get opens the stream of what a session hears unasked. A later one replaces it.
-func (h *Handler) get(w http.ResponseWriter, r *http.Request, view *gateway.View) {
+func (h *Handler) get(w http.ResponseWriter, r *http.Request, view *view.View) {
 	if r.Header.Get(headerVersion) >= sessionless {
 		w.Header().Set("Allow", "POST")
 		http.Error(w, "use subscriptions/listen", http.StatusMethodNotAllowed)
@@ -233,7 +234,7 @@ func (h *Handler) get(w http.ResponseWriter, r *http.Request, view *gateway.View
 }
 
 // delete ends a session (2025-11-25, basic/transports: session management).
-func (h *Handler) delete(w http.ResponseWriter, r *http.Request, view *gateway.View) {
+func (h *Handler) delete(w http.ResponseWriter, r *http.Request, view *view.View) {
 	s, status := h.find(r, view)
 	if s == nil {
 		http.Error(w, "there is no such session", status)

@@ -22,6 +22,7 @@ import (
 	"github.com/aurorabot-dev/platform/mcpkit/client"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
 	"github.com/aurorabot-dev/platform/mcpkit/gateway"
+	"github.com/aurorabot-dev/platform/mcpkit/gateway/view"
 	"github.com/aurorabot-dev/platform/mcpkit/host"
 	"github.com/aurorabot-dev/platform/mcpkit/manifest"
 	"github.com/aurorabot-dev/platform/mcpkit/policy"
@@ -71,8 +72,8 @@ type Platform struct {
 	subs      subscriptions
 	problems  []string // found at start
 
-	everything gateway.View // what this user's own programs see
-	gatewayURL string       // empty: it is not open over HTTP
+	everything view.View // what this user's own programs see
+	gatewayURL string    // empty: it is not open over HTTP
 
 	mu          sync.Mutex
 	live        Options                       // the settings in force, as far as they can be changed

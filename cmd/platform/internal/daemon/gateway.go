@@ -10,8 +10,10 @@ import (
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/control/endpoint"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
 	"github.com/aurorabot-dev/platform/mcpkit/gateway"
+	"github.com/aurorabot-dev/platform/mcpkit/gateway/stdio"
 	"github.com/aurorabot-dev/platform/mcpkit/gateway/streamable"
 	"github.com/aurorabot-dev/platform/mcpkit/gateway/streamable/access"
+	"github.com/aurorabot-dev/platform/mcpkit/gateway/view"
 	"github.com/aurorabot-dev/platform/mcpkit/signal"
 )
 
@@ -83,11 +85,11 @@ func (p *Platform) openGateway(ctx context.Context, down *teardown) error {
 }
 
 // gatewayServers are the servers that can be called now.
-func (p *Platform) gatewayServers() []gateway.Server {
+func (p *Platform) gatewayServers() []view.Server {
 	infos := p.manager.Infos()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	out := make([]gateway.Server, len(infos))
+	out := make([]view.Server, len(infos))
 	for i, info := range infos {
 		out[i].Name, out[i].Version = info.Server, info.ProtocolVersion
 		if m := p.manifests[info.Server]; m != nil {
@@ -107,9 +109,9 @@ func (p *Platform) tellGateway(s signal.Signal) {
 // Gateway serves one MCP host over a pair of pipes, with one server under its own
 // names or, where server is empty, with all.
 func (p *Platform) Gateway(ctx context.Context, server string) (func(ctx context.Context, in io.Reader, out io.Writer) error, error) {
-	view := &p.everything
+	v := &p.everything
 	if server != "" {
-		if view = p.gateway.Only(ctx, view, p.serverName(server)); view == nil {
+		if v = p.gateway.Only(ctx, v, p.serverName(server)); v == nil {
 			if p.kitStatus(p.serverName(server)) != nil {
 				return nil, fault.New(fault.ServerNotReady, "server %s is not ready", server).Retry()
 			}
@@ -117,7 +119,7 @@ func (p *Platform) Gateway(ctx context.Context, server string) (func(ctx context
 		}
 	}
 	return func(ctx context.Context, in io.Reader, out io.Writer) error {
-		err := p.gateway.ServeStdio(ctx, view, in, out)
+		err := stdio.Serve(ctx, p.gateway, v, in, out)
 		if err != nil && !errors.Is(err, net.ErrClosed) {
 			p.log.Info("a client of the gateway is gone", "error", err)
 		}

@@ -78,7 +78,6 @@ var longer = map[string]string{
 	"mcpkit/appkit":                        "being split",
 	"mcpkit/auth":                          "being split",
 	"mcpkit/client":                        "being split",
-	"mcpkit/gateway":                       "being split",
 	"mcpkit/host":                          "being split",
 	"mcpkit/serverkit":                     "being split",
 }

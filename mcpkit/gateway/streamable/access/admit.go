@@ -16,15 +16,15 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/aurorabot-dev/platform/mcpkit/gateway"
+	"github.com/aurorabot-dev/platform/mcpkit/gateway/view"
 )
 
 // Rules say who is let in. Open or Tokens is required.
 type Rules struct {
 	// Open is what clients see that bring no token. nil lets none in.
-	Open *gateway.View
+	Open *view.View
 	// Tokens finds the view of a token, or nil. nil takes no tokens.
-	Tokens func(token string) *gateway.View
+	Tokens func(token string) *view.View
 	// Hosts are names beside loopback's that a request's Host may have, without port.
 	Hosts []string
 	// Origins are web origins, such as https://app.example, whose pages may use the
@@ -42,7 +42,7 @@ type Refusal struct {
 // not; it sets the header that a refusal needs. A page in a browser could name
 // this machine, but it cannot leave out its Origin, and a name of its own that it
 // makes point here (DNS rebinding) stands in Host.
-func (rules *Rules) Admit(w http.ResponseWriter, r *http.Request) (*gateway.View, string, *Refusal) {
+func (rules *Rules) Admit(w http.ResponseWriter, r *http.Request) (*view.View, string, *Refusal) {
 	if !rules.hostHere(r.Host) {
 		return nil, "", &Refusal{http.StatusMisdirectedRequest, "this is not that host"}
 	}

@@ -15,7 +15,7 @@ import (
 
 	"gopkg.in/yaml.v3"
 
-	"github.com/aurorabot-dev/platform/mcpkit/gateway"
+	"github.com/aurorabot-dev/platform/mcpkit/gateway/view"
 	"github.com/aurorabot-dev/platform/mcpkit/smallfile"
 )
 
@@ -30,7 +30,7 @@ import (
 type Token struct {
 	Name    string   `yaml:"name"`
 	SHA256  string   `yaml:"sha256"`            // of the token, in hexadecimal
-	Servers []string `yaml:"servers,omitempty"` // as in gateway.View, and so are the others
+	Servers []string `yaml:"servers,omitempty"` // as in view.View, and so are the others
 	Tools   []string `yaml:"tools,omitempty"`
 	Only    string   `yaml:"only,omitempty"`
 	Approve bool     `yaml:"approve,omitempty"`
@@ -56,7 +56,7 @@ type Tokens struct {
 	mu     sync.Mutex
 	looked time.Time
 	stamp  string // of the file as it was read
-	views  map[string]*gateway.View
+	views  map[string]*view.View
 	known  map[string]Token // as the views were made of them
 }
 
@@ -74,7 +74,7 @@ func OpenTokens(path string, log *slog.Logger) (*Tokens, error) {
 
 // View is what the holder of a token sees, or nil. It is the same as long as the
 // token's entry is.
-func (t *Tokens) View(token string) *gateway.View {
+func (t *Tokens) View(token string) *view.View {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if time.Since(t.looked) > LookAgain {
@@ -103,7 +103,7 @@ func (t *Tokens) read() error {
 	if err != nil {
 		return err
 	}
-	views := make(map[string]*gateway.View, len(list))
+	views := make(map[string]*view.View, len(list))
 	known := make(map[string]Token, len(list))
 	for _, e := range list {
 		known[e.SHA256] = e
@@ -111,7 +111,7 @@ func (t *Tokens) read() error {
 			views[e.SHA256] = t.views[e.SHA256]
 			continue
 		}
-		views[e.SHA256] = &gateway.View{Client: e.Name, Servers: e.Servers, Tools: e.Tools, Only: e.Only, Approve: e.Approve}
+		views[e.SHA256] = &view.View{Client: e.Name, Servers: e.Servers, Tools: e.Tools, Only: e.Only, Approve: e.Approve}
 	}
 	t.views, t.known, t.stamp = views, known, stamp
 	return nil
@@ -137,7 +137,7 @@ func ParseTokens(path string, raw []byte) ([]Token, error) {
 			return nil, fmt.Errorf("%s: entry %d has no name of its own, or the token of another", path, i+1)
 		}
 		seen[e.Name], seen[e.SHA256] = true, true
-		if err := (&gateway.View{Servers: e.Servers, Tools: e.Tools}).Check(); err != nil {
+		if err := (&view.View{Servers: e.Servers, Tools: e.Tools}).Check(); err != nil {
 			return nil, fmt.Errorf("%s: entry %s: %w", path, e.Name, err)
 		}
 	}

@@ -1,4 +1,4 @@
-package rpc
+package stdio
 
 import (
 	"bufio"
@@ -8,14 +8,9 @@ import (
 	"io"
 	"sync"
 	"time"
-)
 
-// Stream takes messages to one client.
-type Stream interface {
-	// Send queues one whole message without a line end and does not wait. It
-	// reports false where the client takes no more. It keeps msg.
-	Send(msg []byte) bool
-}
+	"github.com/aurorabot-dev/platform/mcpkit/gateway/rpc"
+)
 
 // Bounds of what waits for a client that does not read its pipe.
 const (
@@ -23,9 +18,9 @@ const (
 	maxWaitingBytes = 64 << 20
 )
 
-// Pipe writes messages to a client in order, from one goroutine. A client that
-// lets too much wait is given up.
-type Pipe struct {
+// pipe writes messages to a client in order, one a line, from one goroutine. A
+// client that lets too much wait is given up.
+type pipe struct {
 	mu     sync.Mutex
 	wake   chan struct{} // capacity 1
 	queue  [][]byte
@@ -36,14 +31,15 @@ type Pipe struct {
 	closed chan struct{}
 }
 
-func NewPipe(out io.Writer, give context.CancelFunc) *Pipe {
-	p := &Pipe{wake: make(chan struct{}, 1), give: give, closed: make(chan struct{})}
+// newPipe begins to write to out. It calls give when the client is given up.
+func newPipe(out io.Writer, give context.CancelFunc) *pipe {
+	p := &pipe{wake: make(chan struct{}, 1), give: give, closed: make(chan struct{})}
 	go p.write(bufio.NewWriterSize(out, 64<<10))
 	return p
 }
 
-// Send implements [Stream].
-func (p *Pipe) Send(msg []byte) bool {
+// Send implements [rpc.Stream].
+func (p *pipe) Send(msg []byte) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.shut || p.err != nil {
@@ -54,20 +50,20 @@ func (p *Pipe) Send(msg []byte) bool {
 		p.give()
 		return false
 	}
-	msg = OneLine(msg)
+	msg = rpc.OneLine(msg)
 	p.queue, p.size = append(p.queue, msg), p.size+len(msg)
 	p.poke()
 	return true
 }
 
-func (p *Pipe) poke() {
+func (p *pipe) poke() {
 	select {
 	case p.wake <- struct{}{}:
 	default:
 	}
 }
 
-func (p *Pipe) write(out *bufio.Writer) {
+func (p *pipe) write(out *bufio.Writer) {
 	defer close(p.closed)
 	for range p.wake {
 		for {
@@ -99,8 +95,8 @@ func (p *Pipe) write(out *bufio.Writer) {
 	}
 }
 
-// Close writes what waits and ends. A client that was given up is not waited for.
-func (p *Pipe) Close() {
+// close writes what waits and ends. A client that was given up is not waited for.
+func (p *pipe) close() {
 	p.mu.Lock()
 	p.shut = true
 	lost := p.err != nil
@@ -120,7 +116,8 @@ func (p *Pipe) Close() {
 // flushTime is how long a client may take to read what waits when its pipe closes.
 const flushTime = 2 * time.Second
 
-func (p *Pipe) Err() error {
+// failure says why the client was given up. It is nil for one that was not.
+func (p *pipe) failure() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.err

@@ -1,4 +1,4 @@
-package gateway
+package view
 
 import (
 	"bytes"
@@ -9,13 +9,13 @@ import (
 
 var uriMember = []byte(`"uri"`)
 
-// rename leads the URIs of the resources in a server's result with the server's
-// prefix, so that the client can read them here.
-func (r *request) rename(server string, raw []byte) []byte {
-	if r.c.view.Only != "" || !bytes.Contains(raw, uriMember) {
+// Rename is a server's result with the URIs of its resources led by the server's
+// prefix, so that the client of the view can read them at the gateway.
+func (d *Directory) Rename(v *View, server string, raw []byte) []byte {
+	if v.Only != "" || !bytes.Contains(raw, uriMember) {
 		return raw
 	}
-	prefix := uriPrefix(server, r.c.g.alias(server))
+	prefix := uriPrefix(server, d.Alias(server))
 	uri := func(resource []byte) []byte {
 		own, ok := rpc.Text(jsontext.Get(resource, "uri"))
 		if !ok {

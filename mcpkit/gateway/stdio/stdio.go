@@ -1,4 +1,11 @@
-package gateway
+// Package stdio serves a client of the gateway over a pair of pipes, one message a
+// line (2025-11-25, basic/transports: stdio). Both eras of the protocol may be
+// spoken on the same pipes.
+//
+//	err := stdio.Serve(ctx, g, &view.View{}, os.Stdin, os.Stdout)
+//
+// What a message means and what is answered is the gateway's.
+package stdio
 
 import (
 	"context"
@@ -8,25 +15,26 @@ import (
 	"sync"
 
 	"github.com/aurorabot-dev/platform/internal/jsontext"
+	"github.com/aurorabot-dev/platform/mcpkit/gateway"
 	"github.com/aurorabot-dev/platform/mcpkit/gateway/rpc"
+	"github.com/aurorabot-dev/platform/mcpkit/gateway/view"
 	"github.com/aurorabot-dev/platform/mcpkit/internal/jsonline"
 )
 
-// maxLine is how many bytes one message over a pipe may have.
+// maxLine is how many bytes one message may have.
 const maxLine = 16 << 20
 
-// ServeStdio serves one client over a pair of pipes, one message a line, until
-// in ends or ctx does (2025-11-25, basic/transports: stdio). Both eras may be
-// spoken on it. Requests that were read before in ended are answered before
-// ServeStdio returns, each within its own deadline; streams that only listen end
-// with in, and so do questions to the client, which cannot answer any more.
-// Where ctx ends first, a Read of in that does not return keeps one goroutine.
-func (g *Gateway) ServeStdio(ctx context.Context, v *View, in io.Reader, out io.Writer) error {
+// Serve serves one client until in ends or ctx does. Requests that were read before
+// in ended are answered before Serve returns, each within its own deadline; streams
+// that only listen end with in, and so do questions to the client, which cannot
+// answer any more. Where ctx ends first, a Read of in that does not return keeps one
+// goroutine.
+func Serve(ctx context.Context, g *gateway.Gateway, v *view.View, in io.Reader, out io.Writer) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	w := rpc.NewPipe(out, cancel)
+	w := newPipe(out, cancel)
 	c := g.Conn(v, w)
-	defer w.Close()
+	defer w.close()
 	defer c.Close()
 
 	lines := make(chan jsonline.Line)
@@ -55,22 +63,22 @@ func (g *Gateway) ServeStdio(ctx context.Context, v *View, in io.Reader, out io.
 	for {
 		select {
 		case l := <-lines:
-			c.line(ctx, l, w, &work)
+			line(ctx, c, l, w, &work)
 		case err := <-failed:
 			if errors.Is(err, io.EOF) {
-				c.endInput()
+				c.EndInput()
 				work.Wait()
-				return w.Err()
+				return w.failure()
 			}
 			return fmt.Errorf("reading from the client: %w", err)
 		case <-ctx.Done():
-			return w.Err()
+			return w.failure()
 		}
 	}
 }
 
-// line deals with one line of a pipe.
-func (c *Conn) line(ctx context.Context, l jsonline.Line, w *rpc.Pipe, work *sync.WaitGroup) {
+// line deals with one line of the client.
+func line(ctx context.Context, c *gateway.Conn, l jsonline.Line, w *pipe, work *sync.WaitGroup) {
 	if l.Skipped > 0 {
 		e := &rpc.Error{Code: rpc.CodeInvalidRequest, Message: fmt.Sprintf("a message of %d bytes; the limit is %d", l.Skipped, maxLine)}
 		if l.ID != nil && l.Method != nil && jsontext.Valid(l.ID) && rpc.ValidID(l.ID) {
@@ -93,14 +101,13 @@ func (c *Conn) line(ctx context.Context, l jsonline.Line, w *rpc.Pipe, work *syn
 	case !m.IsRequest():
 		c.Notify(m)
 	default:
-		ctx, end, err := c.begin(ctx, m) // before a later line can cancel it
+		serve, err := c.Begin(ctx, m) // before a later line can cancel it
 		if err != nil {
 			w.Send(err.For(m).Reply())
 			return
 		}
-		serve := func() {
-			defer end()
-			reply, err := c.serve(ctx, m, w)
+		answer := func() {
+			reply, err := serve(w)
 			if err != nil {
 				reply = err.Reply()
 			}
@@ -108,10 +115,10 @@ func (c *Conn) line(ctx context.Context, l jsonline.Line, w *rpc.Pipe, work *syn
 				w.Send(reply)
 			}
 		}
-		if m.Name() == "initialize" { // nothing may overtake it
-			serve()
+		if m.Name() == "initialize" { // no later request may overtake this one
+			answer()
 			return
 		}
-		work.Go(serve)
+		work.Go(answer)
 	}
 }
