@@ -1,11 +1,11 @@
 package amp
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
+
+	"github.com/aurorabot-dev/platform/internal/jsontext"
 )
 
 // Encode is the envelope as it is written to files: one line of JSON without
@@ -29,16 +29,16 @@ func (p *Payload) Encode() ([]byte, error) {
 }
 
 func (p *Payload) append(b []byte) ([]byte, error) {
-	b = appendString(append(b, `{"type":`...), p.Type)
+	b = jsontext.AppendQuote(append(b, `{"type":`...), p.Type)
 	if p.SessionID != "" {
-		b = appendString(append(b, `,"session_id":`...), p.SessionID)
+		b = jsontext.AppendQuote(append(b, `,"session_id":`...), p.SessionID)
 	}
 	if p.Summary != "" {
-		b = appendString(append(b, `,"summary":`...), p.Summary)
+		b = jsontext.AppendQuote(append(b, `,"summary":`...), p.Summary)
 	}
 	if len(p.Data) > 0 {
 		var err error
-		if b, err = appendCompact(append(b, `,"data":`...), p.Data); err != nil {
+		if b, err = jsontext.AppendCompact(append(b, `,"data":`...), p.Data); err != nil {
 			return nil, fmt.Errorf("data: %w", err)
 		}
 	}
@@ -63,25 +63,25 @@ func Join(h *Header, payload []byte) ([]byte, error) {
 }
 
 func (h *Header) append(b []byte) (_ []byte, err error) {
-	b = appendString(append(b, `{"protocol":`...), h.Protocol)
-	b = appendString(append(b, `,"method":`...), h.Method)
-	b = appendString(append(b, `,"message_id":`...), h.MessageID)
+	b = jsontext.AppendQuote(append(b, `{"protocol":`...), h.Protocol)
+	b = jsontext.AppendQuote(append(b, `,"method":`...), h.Method)
+	b = jsontext.AppendQuote(append(b, `,"message_id":`...), h.MessageID)
 	if b, err = h.Timestamp.append(append(b, `,"timestamp":`...)); err != nil {
 		return nil, err
 	}
-	b = appendString(append(b, `,"source":{"app":`...), h.Source.App)
+	b = jsontext.AppendQuote(append(b, `,"source":{"app":`...), h.Source.App)
 	if h.Source.Instance != "" {
-		b = appendString(append(b, `,"instance":`...), h.Source.Instance)
+		b = jsontext.AppendQuote(append(b, `,"instance":`...), h.Source.Instance)
 	}
 	b = append(b, '}')
 	if h.Seq != 0 {
 		b = strconv.AppendUint(append(b, `,"seq":`...), h.Seq, 10)
 	}
 	if h.CorrelationID != "" {
-		b = appendString(append(b, `,"correlation_id":`...), h.CorrelationID)
+		b = jsontext.AppendQuote(append(b, `,"correlation_id":`...), h.CorrelationID)
 	}
 	if h.TraceParent != "" {
-		b = appendString(append(b, `,"traceparent":`...), h.TraceParent)
+		b = jsontext.AppendQuote(append(b, `,"traceparent":`...), h.TraceParent)
 	}
 	return append(b, '}'), nil
 }
@@ -92,23 +92,4 @@ func (t Timestamp) append(b []byte) ([]byte, error) {
 	}
 	b, err := t.Time.AppendText(append(b, '"'))
 	return append(b, '"'), err
-}
-
-// appendString is s as JSON. Text that needs no care is copied, the rest left to
-// encoding/json.
-func appendString(b []byte, s string) []byte {
-	for i := range len(s) {
-		if c := s[i]; c < ' ' || c == '"' || c == '\\' || c >= 0x7f {
-			return append(b, encodeString(s)...)
-		}
-	}
-	return append(append(append(b, '"'), s...), '"')
-}
-
-func encodeString(s string) []byte {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	enc.Encode(s) // a string always encodes
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }

@@ -35,24 +35,6 @@ func FuzzEncodeIsThatOfEncodingJSON(f *testing.F) {
 	})
 }
 
-func FuzzCompactIsThatOfEncodingJSON(f *testing.F) {
-	for _, s := range []string{`{"a":[1,-0.5e+3,"x\u00e9\n",true,false,null,{}],"b":[]}`, `01`, `-`, `1.`, `1e`, `"\x"`, `"\u12g4"`, `{"a"}`, `[1,]`, `{,}`, `tru`,
-		`{"a":1`, ` 1`, `1 `, "\"\x01\"", "\"\xff\"", `[[[[]]]]`, ``, `{"a":1}{`, `"`, `"\`} {
-		f.Add([]byte(s))
-	}
-	f.Fuzz(func(t *testing.T, raw []byte) {
-		var want bytes.Buffer
-		wantErr := json.Compact(&want, raw)
-		got, err := appendCompact(nil, raw)
-		if (err == nil) != (wantErr == nil) {
-			t.Fatalf("error %v, encoding/json %v", err, wantErr)
-		}
-		if err == nil && string(got) != want.String() {
-			t.Fatalf("got %s, encoding/json %s", got, want.String())
-		}
-	})
-}
-
 func BenchmarkEncode(b *testing.B) {
 	data, err := json.Marshal(map[string]any{"text": string(bytes.Repeat([]byte("word "), 200))})
 	if err != nil {

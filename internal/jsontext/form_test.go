@@ -65,7 +65,9 @@ func TestTheCanonicalFormIsWhatItHasAlwaysBeen(t *testing.T) {
 }
 
 func FuzzCompact(f *testing.F) {
-	for _, s := range []string{"{ \"a b\" : [ 1 , -2.5e3 ,\ttrue ] }\n", `"\\\" "`, `[1,2]`, `{`, "\"\xff\"", ` `} {
+	for _, s := range []string{"{ \"a b\" : [ 1 , -2.5e3 ,\ttrue ] }\n", `"\\\" "`, `[1,2]`, `{`, "\"\xff\"", ` `,
+		`{"a":[1,-0.5e+3,"x\u00e9\n",true,false,null,{}],"b":[]}`, `01`, `-`, `1.`, `1e`, `"\x"`, `"\u12g4"`, `{"a"}`, `[1,]`, `{,}`, `tru`,
+		`{"a":1`, ` 1`, `1 `, "\"\x01\"", `[[[[]]]]`, ``, `{"a":1}{`, `"`, `"\`} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
