@@ -71,7 +71,6 @@ const longest = 900
 // longer are the packages that may have more lines than longest, and why each
 // of them is better long than split.
 var longer = map[string]string{
-	"amp":                                  "being split",
 	"bridge/inbox/queue":                   "being split",
 	"cmd/platform/internal/control/server": "being split",
 	"cmd/platform/internal/daemon":         "being split",
