@@ -21,6 +21,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/aurorabot-dev/platform/mcpkit/client"
+	"github.com/aurorabot-dev/platform/mcpkit/client/session"
 	"github.com/aurorabot-dev/platform/mcpkit/fakeserver"
 	"github.com/aurorabot-dev/platform/mcpkit/host"
 	"github.com/aurorabot-dev/platform/mcpkit/redact"
@@ -89,7 +90,7 @@ func connect(t *testing.T, m *client.Manager, server string, p program) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
-	if _, err := m.Connect(t.Context(), client.Conn{Server: server, Stdin: stdin, Stdout: stdout}); err != nil {
+	if _, err := m.Connect(t.Context(), session.Conn{Server: server, Stdin: stdin, Stdout: stdout}); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/aurorabot-dev/platform/bridge/bus"
 	"github.com/aurorabot-dev/platform/bridge/inbox"
 	"github.com/aurorabot-dev/platform/bridge/journal"
-	"github.com/aurorabot-dev/platform/mcpkit/client"
+	"github.com/aurorabot-dev/platform/mcpkit/client/session/features"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
 	"github.com/aurorabot-dev/platform/mcpkit/host"
 	"github.com/aurorabot-dev/platform/mcpkit/policy"
@@ -139,7 +139,7 @@ func TestTheGatesShareOfACall(t *testing.T) {
 	}
 	bare := func(server string) func() error {
 		return func() error {
-			_, err := m.Call(context.Background(), client.CallRequest{Server: server, Tool: "echo", Arguments: args, Timeout: answerTime})
+			_, err := m.Call(context.Background(), features.CallRequest{Server: server, Tool: "echo", Arguments: args, Timeout: answerTime})
 			return err
 		}
 	}

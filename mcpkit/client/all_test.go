@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/aurorabot-dev/platform/mcpkit/client"
+	"github.com/aurorabot-dev/platform/mcpkit/client/session"
 	"github.com/aurorabot-dev/platform/mcpkit/fakeserver"
 )
 
@@ -46,7 +46,7 @@ func TestAHealthyServerDoesNotNoticeAllTheBadOnesBesideIt(t *testing.T) {
 			continue
 		}
 		c := k.conn(t, mode, "millis=500", "bytes=20000000", "total=3000")
-		c.Config = client.ServerConfig{CallTimeout: 1500 * time.Millisecond, ListTimeout: time.Second, WriteTimeout: time.Second}
+		c.Config = session.Config{CallTimeout: 1500 * time.Millisecond, ListTimeout: time.Second, WriteTimeout: time.Second}
 		bad.Go(func() {
 			ctx, cancel := contextWithTimeout(5 * time.Second)
 			defer cancel()

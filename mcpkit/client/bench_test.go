@@ -11,7 +11,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/aurorabot-dev/platform/mcpkit/client"
+	"github.com/aurorabot-dev/platform/mcpkit/client/session/features"
 	"github.com/aurorabot-dev/platform/mcpkit/fakeserver"
 )
 
@@ -22,7 +22,7 @@ func BenchmarkCalls(b *testing.B) {
 		k := newKit(b)
 		k.connect(b, "fast-echo")
 		return func() error {
-			_, err := k.Call(context.Background(), client.CallRequest{Server: "fast-echo", Tool: "echo", Arguments: []byte(`{"message":"hello"}`)})
+			_, err := k.Call(context.Background(), features.CallRequest{Server: "fast-echo", Tool: "echo", Arguments: []byte(`{"message":"hello"}`)})
 			return err
 		}
 	}

@@ -12,7 +12,10 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/aurorabot-dev/platform/mcpkit/client"
+	"github.com/aurorabot-dev/platform/mcpkit/client/session"
+	"github.com/aurorabot-dev/platform/mcpkit/client/session/asking"
+	"github.com/aurorabot-dev/platform/mcpkit/client/session/features"
+	"github.com/aurorabot-dev/platform/mcpkit/client/session/handshake"
 	"github.com/aurorabot-dev/platform/mcpkit/fakeserver"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
 )
@@ -20,7 +23,7 @@ import (
 func TestAResultArrivesByteForByte(t *testing.T) {
 	k := newKit(t)
 	k.connect(t, "exact")
-	res, err := k.Call(deadline(t), client.CallRequest{Server: "exact", Tool: "echo"})
+	res, err := k.Call(deadline(t), features.CallRequest{Server: "exact", Tool: "echo"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,7 +48,7 @@ func TestArgumentsAndMetaArriveAsGiven(t *testing.T) {
 		{args: "{\n \"n\": 9007199254740993.10,\r\n\t\"t\":\"a\\n\u2028\"}", meta: `{"traceparent":"00-1","progressToken":7,"io.modelcontextprotocol/clientInfo":{}}`,
 			want: "{\"name\":\"a\\\"b\",\"arguments\":{ \"n\": 9007199254740993.10,\t\"t\":\"a\\n\u2028\"},\"_meta\":{\"traceparent\":\"00-1\",\"progressToken\":ID}}"},
 	} {
-		res, err := k.Call(deadline(t), client.CallRequest{Server: "raw-params", Tool: `a"b`,
+		res, err := k.Call(deadline(t), features.CallRequest{Server: "raw-params", Tool: `a"b`,
 			Arguments: json.RawMessage(c.args), Checked: c.checked, Meta: json.RawMessage(c.meta)})
 		if err != nil {
 			t.Fatal(err)
@@ -68,7 +71,7 @@ func TestArgumentsAndMetaArriveAsGiven(t *testing.T) {
 func TestACallThatCannotBeSentIsRefused(t *testing.T) {
 	k := newKit(t)
 	k.connect(t, "raw-params")
-	for name, r := range map[string]client.CallRequest{
+	for name, r := range map[string]features.CallRequest{
 		"array":     {Tool: "echo", Arguments: []byte(`[1]`)},
 		"text":      {Tool: "echo", Arguments: []byte(`{"a":`)},
 		"two":       {Tool: "echo", Arguments: []byte(`{}{}`)},
@@ -106,7 +109,7 @@ func TestACrashFailsTheCallAtOnceAndNothingIsSentAgain(t *testing.T) {
 
 func TestACallEndsByItsTimeOrWithItsCallerAndTheServerIsTold(t *testing.T) {
 	k := newKit(t)
-	k.connectWith(t, client.ServerConfig{CallTimeout: 100 * time.Millisecond}, "hang-call")
+	k.connectWith(t, session.Config{CallTimeout: 100 * time.Millisecond}, "hang-call")
 	_, err := call(k.Manager, deadline(t), "hang-call", "echo", "x")
 	if f := faultOf(t, err); f.Code != fault.Timeout || f.Outcome != fault.OutcomeUnknown {
 		t.Errorf("by the server's limit: %v, outcome %q", f, f.Outcome)
@@ -114,11 +117,11 @@ func TestACallEndsByItsTimeOrWithItsCallerAndTheServerIsTold(t *testing.T) {
 
 	ctx, cancel := context.WithCancelCause(deadline(t))
 	time.AfterFunc(20*time.Millisecond, func() { cancel(errors.New("the person left")) })
-	_, err = k.Call(ctx, client.CallRequest{Server: "hang-call", Tool: "echo", Timeout: patience})
+	_, err = k.Call(ctx, features.CallRequest{Server: "hang-call", Tool: "echo", Timeout: patience})
 	if f := faultOf(t, err); f.Code != fault.Cancelled || f.Outcome != fault.OutcomeUnknown {
 		t.Errorf("by the caller: %v, outcome %q", f, f.Outcome)
 	}
-	_, err = k.Call(ctx, client.CallRequest{Server: "hang-call", Tool: "echo"})
+	_, err = k.Call(ctx, features.CallRequest{Server: "hang-call", Tool: "echo"})
 	if f := faultOf(t, err); f.Code != fault.Cancelled || f.Outcome == fault.OutcomeUnknown {
 		t.Errorf("by the caller before it was sent: %v, outcome %q", f, f.Outcome)
 	}
@@ -151,7 +154,7 @@ func TestStrayAndSecondAnswersAreDropped(t *testing.T) {
 	}
 
 	k.connect(t, "wrong-id")
-	_, err := k.Call(deadline(t), client.CallRequest{Server: "wrong-id", Tool: "echo", Timeout: 100 * time.Millisecond})
+	_, err := k.Call(deadline(t), features.CallRequest{Server: "wrong-id", Tool: "echo", Timeout: 100 * time.Millisecond})
 	if f := faultOf(t, err); f.Code != fault.Timeout {
 		t.Errorf("got %v", f)
 	}
@@ -163,11 +166,11 @@ func TestStrayAndSecondAnswersAreDropped(t *testing.T) {
 func TestALateAnswerIsNoStray(t *testing.T) {
 	k := newKit(t)
 	s := k.connect(t, "slow")
-	_, err := k.Call(deadline(t), client.CallRequest{Server: "slow", Tool: "echo", Timeout: 20 * time.Millisecond, Arguments: []byte(`{"millis":100}`)})
+	_, err := k.Call(deadline(t), features.CallRequest{Server: "slow", Tool: "echo", Timeout: 20 * time.Millisecond, Arguments: []byte(`{"millis":100}`)})
 	if f := faultOf(t, err); f.Code != fault.Timeout {
 		t.Fatal(f)
 	}
-	if _, err := k.Call(deadline(t), client.CallRequest{Server: "slow", Tool: "echo", Arguments: []byte(`{"millis":300}`)}); err != nil {
+	if _, err := k.Call(deadline(t), features.CallRequest{Server: "slow", Tool: "echo", Arguments: []byte(`{"millis":300}`)}); err != nil {
 		t.Fatal(err)
 	}
 	if p := s.Problems(); len(p) != 1 || p["late_response"] != 1 || len(k.of("mcp.error")) != 0 {
@@ -178,9 +181,9 @@ func TestALateAnswerIsNoStray(t *testing.T) {
 func TestProgressBuysTimeUpToTheCeiling(t *testing.T) {
 	t.Parallel()
 	k := newKit(t)
-	k.connectWith(t, client.ServerConfig{CallTimeout: 500 * time.Millisecond, MaxCallTime: 1500 * time.Millisecond}, "progress")
+	k.connectWith(t, session.Config{CallTimeout: 500 * time.Millisecond, MaxCallTime: 1500 * time.Millisecond}, "progress")
 	var last string
-	res, err := k.Call(deadline(t), client.CallRequest{Server: "progress", Tool: "echo",
+	res, err := k.Call(deadline(t), features.CallRequest{Server: "progress", Tool: "echo",
 		Arguments:  []byte(`{"message":"done","times":8,"millis":100}`),
 		OnProgress: func(p json.RawMessage) { last = string(p) }})
 	if err != nil || textOf(res) != "done" {
@@ -190,7 +193,7 @@ func TestProgressBuysTimeUpToTheCeiling(t *testing.T) {
 		t.Errorf("the last progress is %s", last)
 	}
 
-	_, err = k.Call(deadline(t), client.CallRequest{Server: "progress", Tool: "echo", Arguments: []byte(`{"times":600,"millis":100}`)})
+	_, err = k.Call(deadline(t), features.CallRequest{Server: "progress", Tool: "echo", Arguments: []byte(`{"times":600,"millis":100}`)})
 	if f := faultOf(t, err); f.Code != fault.Timeout {
 		t.Errorf("progress without end: %v", f)
 	}
@@ -201,7 +204,7 @@ func TestASlowProgressHandlerHoldsUpNobodyElse(t *testing.T) {
 	k.connect(t, "progress")
 	release, done := make(chan struct{}), make(chan error, 1)
 	go func() {
-		_, err := k.Call(t.Context(), client.CallRequest{Server: "progress", Tool: "echo", Arguments: []byte(`{"times":50,"millis":1}`),
+		_, err := k.Call(t.Context(), features.CallRequest{Server: "progress", Tool: "echo", Arguments: []byte(`{"times":50,"millis":1}`),
 			OnProgress: func(json.RawMessage) { <-release }})
 		done <- err
 	}()
@@ -244,15 +247,15 @@ func TestABatchIsTakenApart(t *testing.T) {
 
 func TestCallsBeyondTheLimitWait(t *testing.T) {
 	k := newKit(t)
-	s := k.connectWith(t, client.ServerConfig{MaxInFlight: 2}, "slow")
+	s := k.connectWith(t, session.Config{MaxInFlight: 2}, "slow")
 	var group sync.WaitGroup
 	for range 2 {
 		group.Go(func() {
-			k.Call(t.Context(), client.CallRequest{Server: "slow", Tool: "echo", Arguments: []byte(`{"millis":400}`)})
+			k.Call(t.Context(), features.CallRequest{Server: "slow", Tool: "echo", Arguments: []byte(`{"millis":400}`)})
 		})
 	}
 	eventually(t, "two calls in flight", func() bool { return s.Info().InFlight == 2 })
-	_, err := k.Call(deadline(t), client.CallRequest{Server: "slow", Tool: "echo", Timeout: 50 * time.Millisecond})
+	_, err := k.Call(deadline(t), features.CallRequest{Server: "slow", Tool: "echo", Timeout: 50 * time.Millisecond})
 	if f := faultOf(t, err); f.Code != fault.Busy || !f.Retryable {
 		t.Errorf("a third call that has no time: %v", f)
 	}
@@ -292,7 +295,7 @@ func TestUninvitedRequestsAreRefusedAndReported(t *testing.T) {
 }
 
 // answer is an asker that answers everything alike.
-func answer(result string) client.Asker {
+func answer(result string) asking.Asker {
 	return func(context.Context, string, json.RawMessage) (json.RawMessage, error) {
 		return json.RawMessage(result), nil
 	}
@@ -300,10 +303,10 @@ func answer(result string) client.Asker {
 
 func TestAQuestionInTheMiddleOfACallReachesItsCallerAndStopsTheClock(t *testing.T) {
 	k := newKit(t)
-	k.connectWith(t, client.ServerConfig{Elicit: true, CallTimeout: 300 * time.Millisecond}, "elicit")
-	res, err := k.Call(deadline(t), client.CallRequest{Server: "elicit", Tool: "echo",
+	k.connectWith(t, session.Config{Elicit: true, CallTimeout: 300 * time.Millisecond}, "elicit")
+	res, err := k.Call(deadline(t), features.CallRequest{Server: "elicit", Tool: "echo",
 		Ask: func(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
-			if method != client.MethodElicit || !strings.Contains(string(params), "What is your name?") {
+			if method != handshake.MethodElicit || !strings.Contains(string(params), "What is your name?") {
 				t.Errorf("asked %s %s", method, params)
 			}
 			time.Sleep(900 * time.Millisecond) // a person thinks for three times as long as a call may take
@@ -312,20 +315,20 @@ func TestAQuestionInTheMiddleOfACallReachesItsCallerAndStopsTheClock(t *testing.
 	if err != nil || !strings.Contains(textOf(res), `"name":"Ada"`) {
 		t.Errorf("elicitation gave %v, %v", res, err)
 	}
-	_, err = k.Call(deadline(t), client.CallRequest{Server: "elicit", Tool: "echo", Ask: func(context.Context, string, json.RawMessage) (json.RawMessage, error) {
+	_, err = k.Call(deadline(t), features.CallRequest{Server: "elicit", Tool: "echo", Ask: func(context.Context, string, json.RawMessage) (json.RawMessage, error) {
 		return nil, fault.New(fault.InvalidArguments, "nobody is asked that")
 	}})
 	if err != nil {
 		t.Error(err)
 	}
-	if res, err := k.Call(deadline(t), client.CallRequest{Server: "elicit", Tool: "echo"}); err != nil || !strings.Contains(textOf(res), "answers no questions") {
+	if res, err := k.Call(deadline(t), features.CallRequest{Server: "elicit", Tool: "echo"}); err != nil || !strings.Contains(textOf(res), "answers no questions") {
 		t.Errorf("a caller that answers nothing: %v, %v", res, err)
 	}
 }
 
 func TestRootsAreListedAndAQuestionOutsideACallIsRefused(t *testing.T) {
 	k := newKit(t)
-	s := k.connectWith(t, client.ServerConfig{Roots: []*mcp.Root{{URI: "file:///srv/notes"}}, Sampling: true}, "roots")
+	s := k.connectWith(t, session.Config{Roots: []*mcp.Root{{URI: "file:///srv/notes"}}, Sampling: true}, "roots")
 	eventually(t, "both answers", func() bool {
 		told, err := call(k.Manager, t.Context(), "roots", "kept", "")
 		return err == nil && strings.Contains(told, "file:///srv/notes") && strings.Contains(told, "-32000")
@@ -337,11 +340,11 @@ func TestRootsAreListedAndAQuestionOutsideACallIsRefused(t *testing.T) {
 
 func TestAQuestionOfOneOfSeveralCallersIsShownToNone(t *testing.T) {
 	k := newKit(t)
-	s := k.connectWith(t, client.ServerConfig{Elicit: true}, "elicit", "hold=1")
+	s := k.connectWith(t, session.Config{Elicit: true}, "elicit", "hold=1")
 	ask := func(who string) chan string {
 		c := make(chan string, 1)
 		go func() {
-			res, err := k.Call(deadline(t), client.CallRequest{Server: "elicit", Tool: "echo", Asker: who, Ask: answer(`{"action":"accept","content":{"name":"` + who + `"}}`)})
+			res, err := k.Call(deadline(t), features.CallRequest{Server: "elicit", Tool: "echo", Asker: who, Ask: answer(`{"action":"accept","content":{"name":"` + who + `"}}`)})
 			if err != nil {
 				t.Error(err)
 			}
@@ -368,11 +371,11 @@ func TestTheStatelessProtocolIsSpoken(t *testing.T) {
 		}
 		k.echo(t, mode, "hello") // the server refuses requests that do not say who asks
 
-		res, err := k.Call(deadline(t), client.CallRequest{Server: mode, Tool: "ask"})
+		res, err := k.Call(deadline(t), features.CallRequest{Server: mode, Tool: "ask"})
 		if err != nil || !res.NeedsInput() || string(res.Member("requestState")) != `"state-1"` {
 			t.Fatalf("input is required: %v, %v", res, err)
 		}
-		res, err = k.Call(deadline(t), client.CallRequest{Server: mode, Tool: "ask",
+		res, err = k.Call(deadline(t), features.CallRequest{Server: mode, Tool: "ask",
 			InputResponses: []byte(`{"q":{"action":"accept"}}`), RequestState: res.Member("requestState")})
 		if err != nil || res.NeedsInput() || !strings.Contains(textOf(res), `"requestState":"state-1"`) {
 			t.Errorf("with the answers: %v, %v", res, err)
@@ -424,10 +427,10 @@ func TestResourcesAndPromptsPassThrough(t *testing.T) {
 	if ps, err := s.ListPrompts(ctx); err != nil || len(ps) != 1 {
 		t.Errorf("%s, %v", ps, err)
 	}
-	if r, err := s.ReadResource(ctx, "note:///<one>", client.With{}); err != nil || !strings.Contains(string(r.Raw), "the content of note:///<one>") {
+	if r, err := s.ReadResource(ctx, "note:///<one>", features.With{}); err != nil || !strings.Contains(string(r.Raw), "the content of note:///<one>") {
 		t.Errorf("%s, %v", r, err)
 	}
-	if p, err := s.GetPrompt(ctx, "greet", map[string]string{"who": "Ada"}, client.With{}); err != nil || !strings.Contains(string(p.Raw), "Greet Ada") {
+	if p, err := s.GetPrompt(ctx, "greet", map[string]string{"who": "Ada"}, features.With{}); err != nil || !strings.Contains(string(p.Raw), "Greet Ada") {
 		t.Errorf("%s, %v", p, err)
 	}
 

@@ -5,15 +5,15 @@
 // processes and knows no policy.
 //
 //	m, err := client.New(client.Options{Sink: sink, Logger: log})
-//	s, err := m.Connect(ctx, client.Conn{Server: "im.polaris.weather", Stdin: in, Stdout: out})
-//	res, err := m.Call(ctx, client.CallRequest{
+//	s, err := m.Connect(ctx, session.Conn{Server: "im.polaris.weather", Stdin: in, Stdout: out})
+//	res, err := m.Call(ctx, features.CallRequest{
 //		Server: "im.polaris.weather", Tool: "get_weather",
 //		Arguments: json.RawMessage(`{"city":"Oslo"}`),
 //	})
 //
 // # Layers
 //
-// A [Wire] carries whole messages: package pipe over the pipes of a process,
+// An [rpc.Wire] carries whole messages: package pipe over the pipes of a process,
 // package httpwire over HTTP. Package session/rpc matches requests and answers over
 // a wire, package session speaks the protocol with one server, and a [Manager]
 // knows the sessions by server. The go-sdk negotiates; everything else (lists,
@@ -27,7 +27,7 @@
 // an event that the server sent before the answer is then already in the
 // session's queue, so it reaches the sink before any later event, but perhaps
 // after the call has returned. What a server says while Connect still reads its
-// tools may reach the sink before Connect has returned, unless [Conn].Hold is set.
+// tools may reach the sink before Connect has returned, unless [session.Conn].Hold is set.
 //
 // The first reading of a list is no signal: that the server is up says it
 // already. Later differences are [signal.CapabilityChanged], which comes after
@@ -46,53 +46,15 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/aurorabot-dev/platform/mcpkit/client/session"
-	"github.com/aurorabot-dev/platform/mcpkit/client/session/asking"
-	"github.com/aurorabot-dev/platform/mcpkit/client/session/features"
 	"github.com/aurorabot-dev/platform/mcpkit/client/session/handshake"
-	"github.com/aurorabot-dev/platform/mcpkit/client/session/rpc"
 	"github.com/aurorabot-dev/platform/mcpkit/signal"
-)
-
-// Names of package session that whoever uses a Manager needs.
-type (
-	Session      = session.Session
-	Conn         = session.Conn
-	ServerConfig = session.Config
-	Info         = session.Info
-	Capabilities = features.Capabilities
-	CallRequest  = features.CallRequest
-	Result       = features.Result
-	With         = features.With
-	Relay        = handshake.Features
-	Asker        = asking.Asker
-	Eras         = handshake.Eras
-	Wire         = rpc.Wire
-	Line         = rpc.Line
-)
-
-// Requests of a server that a session can answer, if it offers to.
-const (
-	MethodRoots    = handshake.MethodRoots
-	MethodSampling = handshake.MethodSampling
-	MethodElicit   = handshake.MethodElicit
-	EraInitialize  = handshake.EraInitialize
-)
-
-var (
-	ErrProbeKilled   = handshake.ErrProbeKilled
-	ErrHung          = session.ErrHung
-	ProtocolVersions = handshake.ProtocolVersions
-	LogLevels        = features.LogLevels
-	NewEras          = handshake.NewEras
-	OpenEras         = handshake.OpenEras
 )
 
 // Options configure a Manager. The zero value of each is a default.
 type Options struct {
-	Sink   signal.Sink  // where signals go; nil: nowhere
-	Logger *slog.Logger // nil: nothing is logged
-	Eras   Eras         // which servers to spare the probe; nil: remembered in memory
+	Sink   signal.Sink    // where signals go; nil: nowhere
+	Logger *slog.Logger   // nil: nothing is logged
+	Eras   handshake.Eras // which servers to spare the probe; nil: remembered in memory
 
 	Name, Version string        // what the platform calls itself; "aurora-platform", "0"
 	ProbeTimeout  time.Duration // for an answer to server/discover; 1.5 s, over a Conn.Wire four times that

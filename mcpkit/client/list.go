@@ -1,7 +1,6 @@
 package client
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -20,11 +19,7 @@ import (
 	"github.com/aurorabot-dev/platform/mcpkit/signal"
 )
 
-const (
-	maxToolName = 1 << 10 // bytes; names are exported in 64 whatever they are
-	maxToolSize = 1 << 20 // bytes of one tool's JSON
-	maxWarnings = 20      // tools left out of one list that are told of one by one
-)
+const maxWarnings = 20 // tools left out of one list that are told of one by one
 
 // list is one of the lists that a server may offer.
 type list struct {
@@ -148,7 +143,7 @@ func (s *server) readTools(ctx context.Context) {
 	sums := make(map[string]digest, len(raws))
 	var out []string
 	for i, raw := range raws {
-		t, reason := decodeTool(raw)
+		t, reason := catalog.Decode(raw)
 		if unfit != nil && unfit[i] != "" {
 			t, reason = nil, unfit[i]
 		}
@@ -181,48 +176,6 @@ func (s *server) readTools(ctx context.Context) {
 	s.compare(tools, sums, list)
 }
 
-// decodeTool is the tool that raw holds. Only what a tool cannot do without is
-// asked of it; it says what that is where it fails. Schemas are kept as sent.
-func decodeTool(raw json.RawMessage) (t *catalog.Tool, reason string) {
-	if len(raw) > maxToolSize {
-		return nil, fmt.Sprintf("it has %d bytes", len(raw))
-	}
-	t = &catalog.Tool{Raw: raw}
-	present := func(v []byte) json.RawMessage {
-		if string(v) == "null" {
-			return nil
-		}
-		return v
-	}
-	if !jsontext.Members(raw, func(name, value []byte) bool {
-		switch string(name) {
-		case "name":
-			t.Source.OriginalName = ""
-			json.Unmarshal(value, &t.Source.OriginalName) // what is no string is no name
-		case "title":
-			json.Unmarshal(value, &t.Title) // what is no string says nothing
-		case "description":
-			json.Unmarshal(value, &t.Description)
-		case "inputSchema":
-			t.InputSchema = value
-		case "outputSchema":
-			t.OutputSchema = present(value)
-		case "annotations":
-			t.Annotations = present(value)
-		}
-		return true
-	}) {
-		return nil, "it is no object"
-	}
-	switch n := len(t.Source.OriginalName); {
-	case n == 0:
-		return nil, "it has no name"
-	case n > maxToolName:
-		return nil, fmt.Sprintf("its name has %d bytes", n)
-	}
-	return t, ""
-}
-
 // refresh reads a list again and tells of a change.
 func (s *server) refresh(ctx context.Context, i int) {
 	if i == tools {
@@ -245,9 +198,9 @@ func (s *server) refresh(ctx context.Context, i int) {
 	s.compare(i, sums, nil)
 }
 
-// compare takes over the digests of a list, and the tools if it is theirs. Where they differ from those before,
-// the catalogue is published and the change announced; the first reading is no
-// change, as lifecycle.started tells of it.
+// compare takes over the digests of a list, and list if they are those of the tools.
+// Where they differ from those before, the catalogue is published and the change
+// announced. The first reading is no change, as lifecycle.started tells of it.
 func (s *server) compare(i int, sums map[string]digest, list []*catalog.Tool) {
 	s.lists.mu.Lock()
 	if i == tools {
@@ -299,7 +252,7 @@ func difference(before, after map[string]digest) (c signal.Capability) {
 // fingerprint is the same for the same items, in whatever order they are listed.
 func fingerprint(sums map[string]digest) string {
 	h := sha256.New()
-	for _, name := range slices.SortedFunc(maps.Keys(sums), cmp.Compare[string]) {
+	for _, name := range slices.Sorted(maps.Keys(sums)) {
 		sum := sums[name]
 		fmt.Fprintf(h, "%d:%s", len(name), name)
 		h.Write(sum[:])

@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/aurorabot-dev/platform/mcpkit/catalog"
-	"github.com/aurorabot-dev/platform/mcpkit/client"
+	"github.com/aurorabot-dev/platform/mcpkit/client/session"
 	"github.com/aurorabot-dev/platform/mcpkit/signal"
 )
 
@@ -38,7 +38,7 @@ func TestListsOfToolsThatAreWrong(t *testing.T) {
 	} {
 		t.Run(mode, func(t *testing.T) {
 			k := newKit(t)
-			k.connectWith(t, client.ServerConfig{ListTimeout: 3 * time.Second}, mode)
+			k.connectWith(t, session.Config{ListTimeout: 3 * time.Second}, mode)
 			if d := cmp.Diff(c.want, k.toolNames()); d != "" {
 				t.Error(d)
 			}
@@ -73,7 +73,7 @@ func TestOddNamesAreKeptAsTheyAreAndToldApart(t *testing.T) {
 }
 
 func TestEndlessPagesEndAtTheLimits(t *testing.T) {
-	for _, cfg := range []client.ServerConfig{{MaxPages: 7}, {MaxTools: 7}} {
+	for _, cfg := range []session.Config{{MaxPages: 7}, {MaxTools: 7}} {
 		k := newKit(t)
 		k.connectWith(t, cfg, "endless-pages")
 		if n := len(k.Tools().Tools); n != 7 {
@@ -145,7 +145,7 @@ func TestAStormOfListChangedCostsAFewReadingsAndIsNoChange(t *testing.T) {
 	k := newKit(t)
 	changed, stop := k.Subscribe()
 	defer stop()
-	k.connectWith(t, client.ServerConfig{Debounce: 50 * time.Millisecond}, "list-storm")
+	k.connectWith(t, session.Config{Debounce: 50 * time.Millisecond}, "list-storm")
 	<-changed // by the first reading
 	begin := time.Now()
 	var readings int
@@ -164,7 +164,7 @@ func TestAStormOfListChangedCostsAFewReadingsAndIsNoChange(t *testing.T) {
 
 func TestAChangeThatNobodyTellsOfIsFoundByLooking(t *testing.T) {
 	k := newKit(t)
-	k.connectWith(t, client.ServerConfig{PollInterval: 30 * time.Millisecond}, "silent-change")
+	k.connectWith(t, session.Config{PollInterval: 30 * time.Millisecond}, "silent-change")
 	k.waitOf(t, "capability.changed", 3)
 }
 

@@ -15,6 +15,8 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/aurorabot-dev/platform/mcpkit/client"
+	"github.com/aurorabot-dev/platform/mcpkit/client/session"
+	"github.com/aurorabot-dev/platform/mcpkit/client/session/features"
 	"github.com/aurorabot-dev/platform/mcpkit/fakeserver"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
 	"github.com/aurorabot-dev/platform/mcpkit/signal"
@@ -59,18 +61,18 @@ func newKit(t testing.TB, change ...func(*client.Options)) *kit {
 }
 
 // conn starts a server of that mode; the server's name is the mode.
-func (k *kit) conn(t testing.TB, mode string, options ...string) client.Conn {
+func (k *kit) conn(t testing.TB, mode string, options ...string) session.Conn {
 	t.Helper()
 	in, out := fakeserver.Start(t, mode, options...)
-	return client.Conn{Server: mode, Instance: "1", Stdin: in, Stdout: out}
+	return session.Conn{Server: mode, Instance: "1", Stdin: in, Stdout: out}
 }
 
-func (k *kit) connect(t testing.TB, mode string, options ...string) *client.Session {
+func (k *kit) connect(t testing.TB, mode string, options ...string) *session.Session {
 	t.Helper()
-	return k.connectWith(t, client.ServerConfig{}, mode, options...)
+	return k.connectWith(t, session.Config{}, mode, options...)
 }
 
-func (k *kit) connectWith(t testing.TB, cfg client.ServerConfig, mode string, options ...string) *client.Session {
+func (k *kit) connectWith(t testing.TB, cfg session.Config, mode string, options ...string) *session.Session {
 	t.Helper()
 	c := k.conn(t, mode, options...)
 	c.Config = cfg
@@ -90,7 +92,7 @@ func (k *kit) echo(t testing.TB, server, message string) {
 
 func call(m *client.Manager, ctx context.Context, server, tool, message string) (string, error) {
 	args, _ := json.Marshal(map[string]string{"message": message})
-	res, err := m.Call(ctx, client.CallRequest{Server: server, Tool: tool, Arguments: args})
+	res, err := m.Call(ctx, features.CallRequest{Server: server, Tool: tool, Arguments: args})
 	if err != nil {
 		return "", err
 	}
@@ -98,7 +100,7 @@ func call(m *client.Manager, ctx context.Context, server, tool, message string) 
 }
 
 // textOf is the text of a result's parts, joined by line ends.
-func textOf(r *client.Result) string {
+func textOf(r *features.Result) string {
 	var content struct{ Content []struct{ Type, Text string } }
 	json.Unmarshal(r.Raw, &content) // a result that does not decode has no text
 	var parts []string

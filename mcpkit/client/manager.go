@@ -16,7 +16,9 @@ import (
 	"time"
 
 	"github.com/aurorabot-dev/platform/mcpkit/catalog"
+	"github.com/aurorabot-dev/platform/mcpkit/client/internal/watches"
 	"github.com/aurorabot-dev/platform/mcpkit/client/session"
+	"github.com/aurorabot-dev/platform/mcpkit/client/session/features"
 	"github.com/aurorabot-dev/platform/mcpkit/client/session/handshake"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
 	"github.com/aurorabot-dev/platform/mcpkit/signal"
@@ -39,7 +41,7 @@ type Manager struct {
 	subs     map[chan struct{}]bool
 	sessions sync.WaitGroup
 
-	watches watches
+	watches watches.Registry
 
 	publishing  sync.Mutex      // guards the next two
 	parts       map[string]part // of the servers that are ready
@@ -68,7 +70,7 @@ func New(opts Options) (*Manager, error) {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
 	if opts.Eras == nil {
-		opts.Eras = NewEras()
+		opts.Eras = handshake.NewEras()
 	}
 	if opts.ProbeTimeout < 0 || opts.QueueSignals < 0 || opts.QueueBytes < 0 {
 		return nil, errors.New("a limit of the client is negative")
@@ -96,9 +98,9 @@ func New(opts Options) (*Manager, error) {
 
 // Connect opens a session with a server that has just been started, reads its
 // tools, and adds it to the catalogue. It takes over c's pipes: after an error
-// they are closed. An error that wraps ErrProbeKilled asks for another start.
+// they are closed. An error that wraps handshake.ErrProbeKilled asks for another start.
 // A list of tools that cannot be read is no error; see Info.Degraded.
-func (m *Manager) Connect(ctx context.Context, c Conn) (*Session, error) {
+func (m *Manager) Connect(ctx context.Context, c session.Conn) (*session.Session, error) {
 	if c.Server == "" || c.Wire == nil && (c.Stdin == nil || c.Stdout == nil) {
 		return nil, errors.New("a connection needs a server's name and a way to it")
 	}
@@ -285,7 +287,7 @@ func (m *Manager) Subscribe() (<-chan struct{}, func()) {
 }
 
 // Session is the ready session of a server, or nil.
-func (m *Manager) Session(server string) *Session {
+func (m *Manager) Session(server string) *session.Session {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if s := m.ready[server]; s != nil {
@@ -295,24 +297,24 @@ func (m *Manager) Session(server string) *Session {
 }
 
 // Infos are the states of all ready sessions, by server.
-func (m *Manager) Infos() []Info {
+func (m *Manager) Infos() []session.Info {
 	m.mu.Lock()
-	sessions := make([]*Session, 0, len(m.ready))
+	sessions := make([]*session.Session, 0, len(m.ready))
 	for _, s := range m.ready {
 		sessions = append(sessions, s.session)
 	}
 	m.mu.Unlock()
-	infos := make([]Info, len(sessions))
+	infos := make([]session.Info, len(sessions))
 	for i, s := range sessions {
 		infos[i] = s.Info()
 	}
-	slices.SortFunc(infos, func(a, b Info) int { return strings.Compare(a.Server, b.Server) })
+	slices.SortFunc(infos, func(a, b session.Info) int { return strings.Compare(a.Server, b.Server) })
 	return infos
 }
 
 // Ready is Session of a server by its name, else by its alias, with a
 // *fault.Error where it is not ready.
-func (m *Manager) Ready(server string) (*Session, error) {
+func (m *Manager) Ready(server string) (*session.Session, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if s := m.ready[server]; s != nil {
@@ -328,7 +330,7 @@ func (m *Manager) Ready(server string) (*Session, error) {
 
 // Call carries one call to the session of its server. The error is a
 // *fault.Error.
-func (m *Manager) Call(ctx context.Context, r CallRequest) (*Result, error) {
+func (m *Manager) Call(ctx context.Context, r features.CallRequest) (*features.Result, error) {
 	s, err := m.Ready(r.Server)
 	if err != nil {
 		return nil, err
@@ -341,7 +343,7 @@ func (m *Manager) Call(ctx context.Context, r CallRequest) (*Result, error) {
 func (m *Manager) Close(ctx context.Context) error {
 	m.mu.Lock()
 	m.closed = true
-	open := make([]*Session, 0, len(m.all))
+	open := make([]*session.Session, 0, len(m.all))
 	for s := range m.all {
 		open = append(open, s.session)
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/aurorabot-dev/platform/mcpkit/client"
+	"github.com/aurorabot-dev/platform/mcpkit/client/session"
 	"github.com/aurorabot-dev/platform/mcpkit/signal"
 )
 
@@ -162,7 +163,7 @@ func TestABurstArrivesOnceInOrderThoughTheSinkIsSlow(t *testing.T) {
 			return nil
 		})
 	})
-	s := k.connectWith(t, client.ServerConfig{PingInterval: 20 * time.Millisecond, PingTimeout: 20 * time.Second}, "aurora-burst", "rate=30000")
+	s := k.connectWith(t, session.Config{PingInterval: 20 * time.Millisecond, PingTimeout: 20 * time.Second}, "aurora-burst", "rate=30000")
 	k.connect(t, "echo")
 	for range 50 {
 		k.echo(t, "echo", "a neighbour does not notice")
@@ -192,7 +193,7 @@ func TestASinkThatTakesNothingHoldsItsServerBackAndNobodyElse(t *testing.T) {
 			return nil
 		})
 	})
-	s := k.connectWith(t, client.ServerConfig{PingInterval: 20 * time.Millisecond, PingTimeout: 500 * time.Millisecond}, "aurora-burst", "total=5000", "rate=100000")
+	s := k.connectWith(t, session.Config{PingInterval: 20 * time.Millisecond, PingTimeout: 500 * time.Millisecond}, "aurora-burst", "total=5000", "rate=100000")
 	k.connect(t, "echo")
 	for end := time.Now().Add(1500 * time.Millisecond); time.Now().Before(end); {
 		k.echo(t, "echo", "free")

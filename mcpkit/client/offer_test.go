@@ -7,6 +7,9 @@ import (
 	"time"
 
 	"github.com/aurorabot-dev/platform/mcpkit/client"
+	"github.com/aurorabot-dev/platform/mcpkit/client/session"
+	"github.com/aurorabot-dev/platform/mcpkit/client/session/features"
+	"github.com/aurorabot-dev/platform/mcpkit/client/session/rpc"
 	"github.com/aurorabot-dev/platform/mcpkit/signal"
 )
 
@@ -17,20 +20,20 @@ func newModern() *memory {
 	m.results["resources/list"] = `{"resultType":"complete","resources":[{"uri":"a:///b","name":"b"}],"ttlMs":3600000,"cacheScope":"private"}`
 	m.results["resources/templates/list"] = `{"resultType":"complete","resourceTemplates":[],"ttlMs":1,"cacheScope":"public"}`
 	m.results["resources/read"] = `{"resultType":"complete","contents":[{"uri":"a:///b","text":"b"}],"ttlMs":3600000,"cacheScope":"private"}`
-	m.lines["subscriptions/listen"] = client.Line{Data: []byte(`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"notifications":{"resourcesListChanged":true,"resourceSubscriptions":[]}}}`)}
+	m.lines["subscriptions/listen"] = rpc.Line{Data: []byte(`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"notifications":{"resourcesListChanged":true,"resourceSubscriptions":[]}}}`)}
 	return m
 }
 
 func TestWhatIsFreshByTheServersWordIsNotAskedForAgain(t *testing.T) {
 	k, m := newKit(t), newModern()
-	s := k.connectMemory(t, m, client.ServerConfig{})
+	s := k.connectMemory(t, m, session.Config{})
 	eventually(t, "the first list", func() bool { return m.has(`"method":"resources/list"`) > 0 })
 	read := func(anew bool) {
 		t.Helper()
 		if _, err := s.ListResources(deadline(t)); err != nil {
 			t.Fatal(err)
 		}
-		if res, err := s.ReadResource(deadline(t), "a:///b", client.With{Anew: anew}); err != nil || string(res.Member("contents")) == "" {
+		if res, err := s.ReadResource(deadline(t), "a:///b", features.With{Anew: anew}); err != nil || string(res.Member("contents")) == "" {
 			t.Fatal(err)
 		}
 	}
@@ -71,9 +74,9 @@ func TestNothingIsKeptOfAnOlderServer(t *testing.T) {
 	k, m := newKit(t), newModern()
 	m.results["server/discover"] = ""
 	m.results["initialize"] = `{"protocolVersion":"2025-11-25","capabilities":{"resources":{}},"serverInfo":{"name":"memory","version":"1"}}`
-	s := k.connectMemory(t, m, client.ServerConfig{})
+	s := k.connectMemory(t, m, session.Config{})
 	for range 3 {
-		if _, err := s.ReadResource(deadline(t), "a:///b", client.With{}); err != nil {
+		if _, err := s.ReadResource(deadline(t), "a:///b", features.With{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -98,7 +101,7 @@ func (m *memory) listens() (ids []string) {
 
 func TestABrokenStreamOfChangesIsOpenedAgainAndSaysThatSomeMayBeMissed(t *testing.T) {
 	k, m := newKit(t), newModern()
-	k.connectMemory(t, m, client.ServerConfig{})
+	k.connectMemory(t, m, session.Config{})
 	eventually(t, "the stream", func() bool { return len(m.listens()) == 1 })
 	watched := make(chan *client.Watch, 1)
 	go func() {
@@ -139,7 +142,7 @@ func TestABrokenStreamOfChangesIsOpenedAgainAndSaysThatSomeMayBeMissed(t *testin
 
 func TestNewsOfAResourceThatNobodyWatchesIsRecordedAndReported(t *testing.T) {
 	k, m := newKit(t), newModern()
-	k.connectMemory(t, m, client.ServerConfig{})
+	k.connectMemory(t, m, session.Config{})
 	m.push(`{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"a:///c"}}`)
 	if s := k.waitOf(t, signal.Notification, 1)[0]; !s.RecordOnly {
 		t.Errorf("it is to be delivered: %+v", s)
@@ -150,7 +153,7 @@ func TestNewsOfAResourceThatNobodyWatchesIsRecordedAndReported(t *testing.T) {
 func TestALogLevelIsAskedForInTheWayOfTheEra(t *testing.T) {
 	k, m := newKit(t), newModern()
 	m.results["server/discover"] = `{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{},"logging":{}}}`
-	s := k.connectMemory(t, m, client.ServerConfig{})
+	s := k.connectMemory(t, m, session.Config{})
 	if err := s.SetLogLevel(deadline(t), "warning"); err != nil {
 		t.Fatal(err)
 	}

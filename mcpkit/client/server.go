@@ -45,10 +45,10 @@ func (s *server) ListsStale() {
 	s.lists.poke()
 }
 
-func (s *server) Watched() []string { return s.m.watches.uris(s.session.Server()) }
+func (s *server) Watched() []string { return s.m.watches.URIs(s.session.Server()) }
 
 func (s *server) Updated(uri string) (watched, deliver bool) {
-	return s.m.watches.wake(s.session.Server(), uri)
+	return s.m.watches.Changed(s.session.Server(), uri)
 }
 
 // Over takes the tools out of the catalogue.

@@ -10,13 +10,16 @@ import (
 	"time"
 
 	"github.com/aurorabot-dev/platform/mcpkit/client"
+	"github.com/aurorabot-dev/platform/mcpkit/client/session"
+	"github.com/aurorabot-dev/platform/mcpkit/client/session/features"
+	"github.com/aurorabot-dev/platform/mcpkit/client/session/handshake"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
 )
 
 func TestASessionTellsWhoTheServerIs(t *testing.T) {
 	k := newKit(t)
 	got := k.connect(t, "echo").Info()
-	want := client.Info{Server: "echo", Instance: "1", ProtocolVersion: "2025-11-25", ServerName: "fake echo", ServerVersion: "1.2.3", Tools: 2}
+	want := session.Info{Server: "echo", Instance: "1", ProtocolVersion: "2025-11-25", ServerName: "fake echo", ServerVersion: "1.2.3", Tools: 2}
 	if got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
@@ -24,7 +27,7 @@ func TestASessionTellsWhoTheServerIs(t *testing.T) {
 }
 
 func TestEverySupportedVersionIsSpoken(t *testing.T) {
-	for _, version := range client.ProtocolVersions[:4] {
+	for _, version := range handshake.ProtocolVersions[:4] {
 		k := newKit(t)
 		s := k.connect(t, "echo", "version="+version)
 		if got := s.Info().ProtocolVersion; got != version {
@@ -44,12 +47,12 @@ func TestAnUnsupportedVersionIsAnErrorThatNamesBoth(t *testing.T) {
 
 func TestAServerThatTheProbeKillsIsGreetedWithInitializeNextTime(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "eras.json")
-	eras, err := client.OpenEras(path)
+	eras, err := handshake.OpenEras(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	k := newKit(t, func(o *client.Options) { o.Eras = eras })
-	if _, err := k.Connect(deadline(t), k.conn(t, "discover-crash")); !errors.Is(err, client.ErrProbeKilled) {
+	if _, err := k.Connect(deadline(t), k.conn(t, "discover-crash")); !errors.Is(err, handshake.ErrProbeKilled) {
 		t.Fatalf("the first time: %v", err)
 	}
 	if eras.Get("discover-crash") != "" {
@@ -62,8 +65,8 @@ func TestAServerThatTheProbeKillsIsGreetedWithInitializeNextTime(t *testing.T) {
 	if err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("the file: %v, %v", info, err)
 	}
-	again, err := client.OpenEras(path)
-	if err != nil || again.Get("discover-crash") != client.EraInitialize {
+	again, err := handshake.OpenEras(path)
+	if err != nil || again.Get("discover-crash") != handshake.EraInitialize {
 		t.Errorf("another process would not know: %v", err)
 	}
 }
@@ -94,18 +97,18 @@ func TestAMuteServerFailsWithTheCallersDeadline(t *testing.T) {
 	k := newKit(t, func(o *client.Options) { o.ProbeTimeout = 20 * time.Millisecond })
 	ctx, cancel := contextWithTimeout(200 * time.Millisecond)
 	defer cancel()
-	if _, err := k.Connect(ctx, k.conn(t, "mute")); err == nil || ctx.Err() == nil || errors.Is(err, client.ErrProbeKilled) {
+	if _, err := k.Connect(ctx, k.conn(t, "mute")); err == nil || ctx.Err() == nil || errors.Is(err, handshake.ErrProbeKilled) {
 		t.Errorf("got %v", err)
 	}
 }
 
 func TestAServerThatCrashesAtTheStartIsAnErrorEachTime(t *testing.T) {
 	k := newKit(t)
-	if _, err := k.Connect(deadline(t), k.conn(t, "crash-start")); !errors.Is(err, client.ErrProbeKilled) {
+	if _, err := k.Connect(deadline(t), k.conn(t, "crash-start")); !errors.Is(err, handshake.ErrProbeKilled) {
 		t.Errorf("the first time the probe may be to blame: %v", err)
 	}
 	_, err := k.Connect(deadline(t), k.conn(t, "crash-start"))
-	if err == nil || errors.Is(err, client.ErrProbeKilled) {
+	if err == nil || errors.Is(err, handshake.ErrProbeKilled) {
 		t.Errorf("the second time it is not: %v", err)
 	}
 }
@@ -161,15 +164,15 @@ func TestClosingFailsCallsWithTheCauseAndTellsTheServer(t *testing.T) {
 
 func TestAHungServerIsNoticedBySilence(t *testing.T) {
 	k := newKit(t)
-	s := k.connectWith(t, client.ServerConfig{PingInterval: 50 * time.Millisecond, PingTimeout: 100 * time.Millisecond}, "frozen")
+	s := k.connectWith(t, session.Config{PingInterval: 50 * time.Millisecond, PingTimeout: 100 * time.Millisecond}, "frozen")
 	<-s.Done()
-	if !errors.Is(s.Err(), client.ErrHung) {
+	if !errors.Is(s.Err(), session.ErrHung) {
 		t.Errorf("it ended with %v", s.Err())
 	}
 }
 
 func TestWhereThereIsNoPingDiscoverIsTheSignOfLife(t *testing.T) {
-	quick := client.ServerConfig{PingInterval: 20 * time.Millisecond, PingTimeout: patience}
+	quick := session.Config{PingInterval: 20 * time.Millisecond, PingTimeout: patience}
 	k := newKit(t)
 	s := k.connectWith(t, quick, "modern")
 	eventually(t, "three signs of life", func() bool {
@@ -185,8 +188,8 @@ func TestWhereThereIsNoPingDiscoverIsTheSignOfLife(t *testing.T) {
 func TestAServerThatWorksOnACallIsNotHung(t *testing.T) {
 	t.Parallel()
 	k := newKit(t)
-	k.connectWith(t, client.ServerConfig{PingInterval: 30 * time.Millisecond, PingTimeout: 50 * time.Millisecond}, "busy")
-	res, err := k.Call(deadline(t), client.CallRequest{Server: "busy", Tool: "echo", Arguments: []byte(`{"message":"done","millis":700}`)})
+	k.connectWith(t, session.Config{PingInterval: 30 * time.Millisecond, PingTimeout: 50 * time.Millisecond}, "busy")
+	res, err := k.Call(deadline(t), features.CallRequest{Server: "busy", Tool: "echo", Arguments: []byte(`{"message":"done","millis":700}`)})
 	if err != nil || textOf(res) != "done" {
 		t.Errorf("got %v, %v", res, err)
 	}
@@ -195,15 +198,15 @@ func TestAServerThatWorksOnACallIsNotHung(t *testing.T) {
 func TestAServerThatStopsReadingHangsNobodyForLong(t *testing.T) {
 	t.Parallel()
 	k := newKit(t)
-	s := k.connectWith(t, client.ServerConfig{WriteTimeout: time.Second}, "deaf")
+	s := k.connectWith(t, session.Config{WriteTimeout: time.Second}, "deaf")
 	k.echo(t, "deaf", "still here")
 	large := []byte(`{"message":"` + strings.Repeat("x", 512<<10) + `"}`)
-	_, err := k.Call(t.Context(), client.CallRequest{Server: "deaf", Tool: "echo", Arguments: large, Timeout: 100 * time.Millisecond})
+	_, err := k.Call(t.Context(), features.CallRequest{Server: "deaf", Tool: "echo", Arguments: large, Timeout: 100 * time.Millisecond})
 	if f := faultOf(t, err); f.Code != fault.Timeout || f.Outcome != fault.OutcomeUnknown {
 		t.Errorf("the caller waits as long as it said: %v, outcome %q", f, f.Outcome)
 	}
 	<-s.Done()
-	if !errors.Is(s.Err(), client.ErrHung) {
+	if !errors.Is(s.Err(), session.ErrHung) {
 		t.Errorf("the session ended with %v", s.Err())
 	}
 }
@@ -219,7 +222,7 @@ func TestAServerThatClosesItsStdinIsGivenUp(t *testing.T) {
 		return err != nil && faultOf(t, err).Code != fault.Timeout
 	})
 	<-s.Done()
-	if s.Err() == nil || errors.Is(s.Err(), client.ErrHung) {
+	if s.Err() == nil || errors.Is(s.Err(), session.ErrHung) {
 		t.Errorf("it ended with %v", s.Err())
 	}
 }

@@ -8,7 +8,8 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/aurorabot-dev/platform/mcpkit/client"
+	"github.com/aurorabot-dev/platform/mcpkit/client/session"
+	"github.com/aurorabot-dev/platform/mcpkit/client/session/features"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
 )
 
@@ -74,7 +75,7 @@ func TestAHugeAnswerFailsItsCallAloneAndTheMemoryComesBack(t *testing.T) {
 
 func TestAHugeAnswerWithinTheLimitIsDelivered(t *testing.T) {
 	k := newKit(t)
-	k.connectWith(t, client.ServerConfig{MaxLine: 64 << 20}, "huge", "bytes=20000000")
+	k.connectWith(t, session.Config{MaxLine: 64 << 20}, "huge", "bytes=20000000")
 	got, err := call(k.Manager, deadline(t), "huge", "echo", "large")
 	if err != nil || len(got) != 20_000_000 {
 		t.Errorf("%d bytes, %v", len(got), err)
@@ -84,7 +85,7 @@ func TestAHugeAnswerWithinTheLimitIsDelivered(t *testing.T) {
 func TestBadBytesArriveAsReplacementCharacters(t *testing.T) {
 	k := newKit(t)
 	k.connect(t, "invalid-utf8")
-	res, err := k.Call(deadline(t), client.CallRequest{Server: "invalid-utf8", Tool: "echo"})
+	res, err := k.Call(deadline(t), features.CallRequest{Server: "invalid-utf8", Tool: "echo"})
 	if err != nil {
 		t.Fatal(err)
 	}

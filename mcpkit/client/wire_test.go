@@ -13,17 +13,20 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/aurorabot-dev/platform/mcpkit/client"
+	"github.com/aurorabot-dev/platform/mcpkit/client/session"
+	"github.com/aurorabot-dev/platform/mcpkit/client/session/features"
+	"github.com/aurorabot-dev/platform/mcpkit/client/session/handshake"
+	"github.com/aurorabot-dev/platform/mcpkit/client/session/rpc"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
 	"github.com/aurorabot-dev/platform/mcpkit/signal"
 )
 
 // memory is a wire to a server in this process.
 type memory struct {
-	results map[string]string      // by method; others are unknown
-	lines   map[string]client.Line // whole answers by method, instead
+	results map[string]string   // by method; others are unknown
+	lines   map[string]rpc.Line // whole answers by method, instead
 
-	in   chan client.Line
+	in   chan rpc.Line
 	done chan struct{}
 	once sync.Once
 	mu   sync.Mutex
@@ -37,14 +40,14 @@ func newMemory() *memory {
 			"tools/list": `{"tools":[{"name":"echo","inputSchema":{}}]}`,
 			"tools/call": `{"content":[{"type":"text","text":"from memory"}]}`,
 		},
-		lines: map[string]client.Line{},
-		in:    make(chan client.Line, 256),
+		lines: map[string]rpc.Line{},
+		in:    make(chan rpc.Line, 256),
 		done:  make(chan struct{}),
 	}
 }
 
 func (m *memory) push(format string, args ...any) {
-	m.in <- client.Line{Data: fmt.Appendf(nil, format, args...), Owned: true}
+	m.in <- rpc.Line{Data: fmt.Appendf(nil, format, args...), Owned: true}
 }
 
 // has reports how many messages of the client contain text.
@@ -96,12 +99,12 @@ func (m *memory) TrySend(msg []byte) bool {
 	return true
 }
 
-func (m *memory) Receive() (client.Line, error) {
+func (m *memory) Receive() (rpc.Line, error) {
 	select {
 	case l := <-m.in:
 		return l, nil
 	case <-m.done:
-		return client.Line{}, io.EOF
+		return rpc.Line{}, io.EOF
 	}
 }
 
@@ -112,9 +115,9 @@ func (m *memory) Close() error {
 	return nil
 }
 
-func (k *kit) connectMemory(t *testing.T, m *memory, cfg client.ServerConfig) *client.Session {
+func (k *kit) connectMemory(t *testing.T, m *memory, cfg session.Config) *session.Session {
 	t.Helper()
-	s, err := k.Connect(deadline(t), client.Conn{Server: "memory", Wire: m, Config: cfg})
+	s, err := k.Connect(deadline(t), session.Conn{Server: "memory", Wire: m, Config: cfg})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,7 +127,7 @@ func (k *kit) connectMemory(t *testing.T, m *memory, cfg client.ServerConfig) *c
 
 func TestASessionNeedsNoPipes(t *testing.T) {
 	k := newKit(t)
-	k.connectMemory(t, newMemory(), client.ServerConfig{})
+	k.connectMemory(t, newMemory(), session.Config{})
 	if got, err := call(k.Manager, deadline(t), "memory", "echo", ""); err != nil || got != "from memory" {
 		t.Errorf("got %q, %v", got, err)
 	}
@@ -132,20 +135,20 @@ func TestASessionNeedsNoPipes(t *testing.T) {
 
 func TestAConnectionWithoutAWayIsRefused(t *testing.T) {
 	k := newKit(t)
-	for _, c := range []client.Conn{{}, {Server: "x"}, {Wire: newMemory()}} {
+	for _, c := range []session.Conn{{}, {Server: "x"}, {Wire: newMemory()}} {
 		if _, err := k.Connect(deadline(t), c); err == nil {
 			t.Errorf("%+v was taken", c)
 		}
 	}
 	wire := newMemory()
-	if _, err := k.Connect(deadline(t), client.Conn{Server: "x", Wire: wire, Config: client.ServerConfig{MaxLine: -1}}); err == nil {
+	if _, err := k.Connect(deadline(t), session.Conn{Server: "x", Wire: wire, Config: session.Config{MaxLine: -1}}); err == nil {
 		t.Error("a negative limit was taken")
 	}
 	<-wire.done // and the wire is closed
 }
 
 func TestAGreetingThatCannotBeReadFailsAtOnce(t *testing.T) {
-	for name, line := range map[string]client.Line{
+	for name, line := range map[string]rpc.Line{
 		"too long":     {Skipped: 1 << 30},
 		"no JSON":      {Data: []byte(`{"jsonrpc":"2.0","id":ID,"result":{`)},
 		"wrong types":  {Data: []byte(`{"jsonrpc":"2.0","id":ID,"result":{"protocolVersion":7}}`)},
@@ -156,7 +159,7 @@ func TestAGreetingThatCannotBeReadFailsAtOnce(t *testing.T) {
 			k, m := newKit(t), newMemory()
 			m.lines["initialize"] = line
 			ctx := deadline(t)
-			if _, err := k.Connect(ctx, client.Conn{Server: "memory", Wire: m}); err == nil || ctx.Err() != nil {
+			if _, err := k.Connect(ctx, session.Conn{Server: "memory", Wire: m}); err == nil || ctx.Err() != nil {
 				t.Errorf("got %v", err)
 			}
 		})
@@ -165,14 +168,14 @@ func TestAGreetingThatCannotBeReadFailsAtOnce(t *testing.T) {
 
 func TestARequestBeyondTheLimitIsAnswered(t *testing.T) {
 	k, m := newKit(t), newMemory()
-	k.connectMemory(t, m, client.ServerConfig{})
-	m.in <- client.Line{Skipped: 1 << 30, ID: []byte(`"q"`), Method: []byte(`"sampling/createMessage"`)}
+	k.connectMemory(t, m, session.Config{})
+	m.in <- rpc.Line{Skipped: 1 << 30, ID: []byte(`"q"`), Method: []byte(`"sampling/createMessage"`)}
 	eventually(t, "an answer", func() bool { return m.has(`"id":"q","error":{"code":-32600`) == 1 })
 }
 
 func TestALogLineWithAMethodIsNoNotification(t *testing.T) {
 	k, m := newKit(t), newMemory()
-	s := k.connectMemory(t, m, client.ServerConfig{})
+	s := k.connectMemory(t, m, session.Config{})
 	m.push(`{"level":"info","method":"GET","path":"/"}`)
 	m.push(`{"jsonrpc":"2.0","method":7}`)
 	eventually(t, "both counted", func() bool { return s.Problems()["stdout_junk"] == 2 })
@@ -186,12 +189,12 @@ func TestOnlySoManyRequestsOfAServerWaitAndItMayCancelThem(t *testing.T) {
 	var began sync.WaitGroup
 	began.Add(64)
 	cancelled := make(chan struct{}, 64)
-	m.lines["tools/call"] = client.Line{Data: []byte(`{"jsonrpc":"2.0","method":"notifications/custom/began"}`)}
-	s := k.connectMemory(t, m, client.ServerConfig{Elicit: true})
+	m.lines["tools/call"] = rpc.Line{Data: []byte(`{"jsonrpc":"2.0","method":"notifications/custom/began"}`)}
+	s := k.connectMemory(t, m, session.Config{Elicit: true})
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		k.Call(t.Context(), client.CallRequest{Server: "memory", Tool: "echo", Ask: func(ctx context.Context, _ string, _ json.RawMessage) (json.RawMessage, error) {
+		k.Call(t.Context(), features.CallRequest{Server: "memory", Tool: "echo", Ask: func(ctx context.Context, _ string, _ json.RawMessage) (json.RawMessage, error) {
 			began.Done()
 			<-ctx.Done()
 			cancelled <- struct{}{}
@@ -212,8 +215,8 @@ func TestOnlySoManyRequestsOfAServerWaitAndItMayCancelThem(t *testing.T) {
 
 func TestAServerIsToldOfTheCallsThatAClosedSessionGivesUp(t *testing.T) {
 	k, m := newKit(t), newMemory()
-	m.lines["tools/call"] = client.Line{Data: []byte(`{"jsonrpc":"2.0","method":"notifications/custom/began"}`)}
-	s := k.connectMemory(t, m, client.ServerConfig{})
+	m.lines["tools/call"] = rpc.Line{Data: []byte(`{"jsonrpc":"2.0","method":"notifications/custom/began"}`)}
+	s := k.connectMemory(t, m, session.Config{})
 	failed := make(chan error, 3)
 	for range 3 {
 		go func() {
@@ -231,14 +234,14 @@ func TestAServerIsToldOfTheCallsThatAClosedSessionGivesUp(t *testing.T) {
 	if n := m.has(`"notifications/cancelled"`); n != 3 || m.has("it was disabled") != 3 {
 		t.Errorf("%d were said to be cancelled", n)
 	}
-	if _, err := s.Call(deadline(t), client.CallRequest{Tool: "echo"}); faultOf(t, err).Code != fault.ServerStopped {
+	if _, err := s.Call(deadline(t), features.CallRequest{Tool: "echo"}); faultOf(t, err).Code != fault.ServerStopped {
 		t.Errorf("a call of a closed session: %v", err)
 	}
 }
 
 func TestARefusalOfPingIsASignOfLife(t *testing.T) {
 	k, m := newKit(t), newMemory()
-	s := k.connectMemory(t, m, client.ServerConfig{PingInterval: 10 * time.Millisecond, PingTimeout: patience})
+	s := k.connectMemory(t, m, session.Config{PingInterval: 10 * time.Millisecond, PingTimeout: patience})
 	eventually(t, "three pings", func() bool { return m.has(`"method":"ping"`) >= 3 })
 	if s.Err() != nil {
 		t.Error(s.Err())
@@ -248,7 +251,7 @@ func TestARefusalOfPingIsASignOfLife(t *testing.T) {
 func TestStatelessRequestsSayWhatTheClientOffers(t *testing.T) {
 	k, m := newKit(t), newMemory()
 	m.results["server/discover"] = `{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}}}`
-	k.connectMemory(t, m, client.ServerConfig{
+	k.connectMemory(t, m, session.Config{
 		Roots:    []*mcp.Root{{URI: "file:///srv"}},
 		Sampling: true,
 		Elicit:   true,
@@ -283,8 +286,8 @@ func TestStatelessRequestsSayWhatTheClientOffers(t *testing.T) {
 func TestAStatelessRequestSaysWhatAFarClientOffersAsFarAsTheServerMayUseIt(t *testing.T) {
 	k, m := newKit(t), newMemory()
 	m.results["server/discover"] = `{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}}}`
-	s := k.connectMemory(t, m, client.ServerConfig{Relay: client.Relay{Elicitation: true}})
-	if _, err := s.Call(deadline(t), client.CallRequest{Tool: "echo", Capabilities: []byte(`{"elicitation": {"url":{}},"sampling":{},"unheard":{"of":1}}`)}); err != nil {
+	s := k.connectMemory(t, m, session.Config{Relay: handshake.Features{Elicitation: true}})
+	if _, err := s.Call(deadline(t), features.CallRequest{Tool: "echo", Capabilities: []byte(`{"elicitation": {"url":{}},"sampling":{},"unheard":{"of":1}}`)}); err != nil {
 		t.Fatal(err)
 	}
 	m.mu.Lock()

@@ -20,6 +20,8 @@ import (
 
 	"github.com/aurorabot-dev/platform/mcpkit/catalog"
 	"github.com/aurorabot-dev/platform/mcpkit/client"
+	"github.com/aurorabot-dev/platform/mcpkit/client/session"
+	"github.com/aurorabot-dev/platform/mcpkit/client/session/features"
 	"github.com/aurorabot-dev/platform/mcpkit/externalizer"
 	"github.com/aurorabot-dev/platform/mcpkit/externalizer/modeltest"
 	"github.com/aurorabot-dev/platform/mcpkit/fakeserver"
@@ -74,7 +76,7 @@ func serve(t testing.TB, servers map[string]string, taps ...func([]byte)) (exter
 				tap(b)
 			}
 		}}
-		if _, err := m.Connect(ctx, client.Conn{Server: name, Stdin: stdin, Stdout: out}); err != nil {
+		if _, err := m.Connect(ctx, session.Conn{Server: name, Stdin: stdin, Stdout: out}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -621,7 +623,7 @@ func TestCancellingARunCancelsItsCalls(t *testing.T) {
 	}
 	deadline := time.Now().Add(patience)
 	for {
-		r, err := m.Call(t.Context(), client.CallRequest{Server: "hang", Tool: "kept"})
+		r, err := m.Call(t.Context(), features.CallRequest{Server: "hang", Tool: "kept"})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -16,6 +16,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/aurorabot-dev/platform/mcpkit/client"
+	"github.com/aurorabot-dev/platform/mcpkit/client/session"
+	"github.com/aurorabot-dev/platform/mcpkit/client/session/handshake"
 	"github.com/aurorabot-dev/platform/mcpkit/fakeserver"
 	"github.com/aurorabot-dev/platform/mcpkit/gateway"
 	"github.com/aurorabot-dev/platform/mcpkit/gateway/rpc"
@@ -111,8 +113,8 @@ func spawn(t testing.TB, m *client.Manager, name, mode string) {
 	stdin, stdout := fakeserver.Start(t, mode)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	_, err := m.Connect(ctx, client.Conn{Server: name, Stdin: stdin, Stdout: stdout, Config: client.ServerConfig{
-		Elicit: true, Debounce: 10 * time.Millisecond, Relay: client.Relay{Elicitation: true, Sampling: true, Roots: true},
+	_, err := m.Connect(ctx, session.Conn{Server: name, Stdin: stdin, Stdout: stdout, Config: session.Config{
+		Elicit: true, Debounce: 10 * time.Millisecond, Relay: handshake.Features{Elicitation: true, Sampling: true, Roots: true},
 	}})
 	if err != nil {
 		t.Fatal(err)

@@ -12,6 +12,8 @@ import (
 
 	"github.com/aurorabot-dev/platform/mcpkit/catalog"
 	"github.com/aurorabot-dev/platform/mcpkit/client"
+	"github.com/aurorabot-dev/platform/mcpkit/client/session"
+	"github.com/aurorabot-dev/platform/mcpkit/client/session/features"
 	"github.com/aurorabot-dev/platform/mcpkit/host"
 	"github.com/aurorabot-dev/platform/mcpkit/policy"
 	"github.com/aurorabot-dev/platform/mcpkit/policy/rules"
@@ -23,12 +25,12 @@ import (
 // is the gate's own.
 type instant struct {
 	tools  *client.Snapshot
-	answer *client.Result
+	answer *features.Result
 }
 
-func (instant) Ready(string) (*client.Session, error) { return nil, errors.New("it has no session") }
+func (instant) Ready(string) (*session.Session, error) { return nil, errors.New("it has no session") }
 
-func (instant) Infos() []client.Info { return nil }
+func (instant) Infos() []session.Info { return nil }
 
 func (instant) Watch(context.Context, string, string, bool) (*client.Watch, error) {
 	return nil, errors.New("it has no session")
@@ -36,7 +38,7 @@ func (instant) Watch(context.Context, string, string, bool) (*client.Watch, erro
 
 func (c instant) Tools() *client.Snapshot { return c.tools }
 
-func (c instant) Call(context.Context, client.CallRequest) (*client.Result, error) {
+func (c instant) Call(context.Context, features.CallRequest) (*features.Result, error) {
 	return c.answer, nil
 }
 
@@ -66,7 +68,7 @@ func BenchmarkGate(b *testing.B) {
 		InputSchema: json.RawMessage(`{"type":"object","properties":{"message":{"type":"string"}},"required":["message"]}`)}
 	redactor := redact.New([]string{"hunter2-secret", "tok_0123456789"})
 	h := host.New(host.Options{
-		Client: instant{&client.Snapshot{Tools: []*catalog.Tool{tool}}, &client.Result{Raw: answer}},
+		Client: instant{&client.Snapshot{Tools: []*catalog.Tool{tool}}, &features.Result{Raw: answer}},
 		Sink:   signal.Discard, Gate: policy.NewGate(store, r, nil),
 		Redact: func(raw []byte) ([]byte, []string) { out, hits := redactor.JSON(raw); return out, hits.Rules() },
 	})

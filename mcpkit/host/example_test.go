@@ -8,6 +8,7 @@ import (
 	"os/exec"
 
 	"github.com/aurorabot-dev/platform/mcpkit/client"
+	"github.com/aurorabot-dev/platform/mcpkit/client/session"
 	"github.com/aurorabot-dev/platform/mcpkit/fakeserver"
 	"github.com/aurorabot-dev/platform/mcpkit/host"
 	"github.com/aurorabot-dev/platform/mcpkit/signal"
@@ -40,7 +41,7 @@ func Example() {
 		return
 	}
 	defer server.Wait()
-	if _, err := m.Connect(ctx, client.Conn{Server: "plain", Stdin: stdin, Stdout: stdout}); err != nil {
+	if _, err := m.Connect(ctx, session.Conn{Server: "plain", Stdin: stdin, Stdout: stdout}); err != nil {
 		fmt.Println(err)
 		return
 	}

@@ -6,7 +6,8 @@ import (
 	"fmt"
 
 	"github.com/aurorabot-dev/platform/internal/jsontext"
-	"github.com/aurorabot-dev/platform/mcpkit/client"
+	"github.com/aurorabot-dev/platform/mcpkit/client/session/features"
+	"github.com/aurorabot-dev/platform/mcpkit/client/session/handshake"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
 	"github.com/aurorabot-dev/platform/mcpkit/signal"
 )
@@ -15,8 +16,8 @@ import (
 // first, sends it again with the answers: a server that asks has not done
 // anything yet (2026-07-28, multi round-trip requests). Servers of older eras ask
 // while the call is in flight, see asker.
-func (l *line) exchange(args json.RawMessage) (*client.Result, answer, error) {
-	r := client.CallRequest{
+func (l *line) exchange(args json.RawMessage) (*features.Result, answer, error) {
+	r := features.CallRequest{
 		Server: l.tool.Source.Server, Tool: l.tool.Source.OriginalName, Arguments: args, Checked: true,
 		CallID: l.id, Timeout: l.call.Timeout, OnProgress: l.progress(), Ask: l.asker, Meta: meta(l.call.Trace),
 	}
@@ -85,12 +86,12 @@ func (l *line) urlsFirst(err error) []signal.Question {
 		return nil
 	}
 	session, err := l.h.o.Client.Ready(l.tool.Source.Server)
-	if err != nil || !session.Offers(client.MethodElicit) {
+	if err != nil || !session.Offers(handshake.MethodElicit) {
 		return nil
 	}
 	var questions []signal.Question
 	for i, raw := range e.Data.Elicitations {
-		q, err := l.question(fmt.Sprint(i+1), client.MethodElicit, raw)
+		q, err := l.question(fmt.Sprint(i+1), handshake.MethodElicit, raw)
 		if err != nil || q.Kind != URLQuestion {
 			return nil
 		}

@@ -5,7 +5,9 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/aurorabot-dev/platform/mcpkit/client"
+	"github.com/aurorabot-dev/platform/mcpkit/client/session"
+	"github.com/aurorabot-dev/platform/mcpkit/client/session/features"
+	"github.com/aurorabot-dev/platform/mcpkit/client/session/handshake"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
 )
 
@@ -20,7 +22,7 @@ type Far struct {
 }
 
 // with adds what comes from the far end to what a request carries.
-func (f *Far) with(w client.With) client.With {
+func (f *Far) with(w features.With) features.With {
 	if f != nil {
 		w.Capabilities, w.InputResponses, w.RequestState = f.Capabilities, f.InputResponses, f.RequestState
 	}
@@ -31,7 +33,7 @@ func (f *Far) with(w client.With) client.With {
 // no leave to ask, for a secret in a form, or to an address that deceives: what is
 // refused here is refused there, too. refused hears of questions that are shown to
 // nobody.
-func vet(s *client.Session, subject string, r *client.Result, refused func(method string, f *fault.Error)) error {
+func vet(s *session.Session, subject string, r *features.Result, refused func(method string, f *fault.Error)) error {
 	asked, err := inputRequests(subject, r)
 	if err != nil {
 		return err
@@ -41,7 +43,7 @@ func vet(s *client.Session, subject string, r *client.Result, refused func(metho
 		if !s.Relays(a.Method) {
 			return withoutLeave(subject, a.Method)
 		}
-		if a.Method == client.MethodRoots {
+		if a.Method == handshake.MethodRoots {
 			continue
 		}
 		if _, err := readQuestion(id, a.Method, a.Params); err != nil {

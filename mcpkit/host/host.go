@@ -21,6 +21,8 @@ import (
 
 	"github.com/aurorabot-dev/platform/mcpkit/catalog"
 	"github.com/aurorabot-dev/platform/mcpkit/client"
+	"github.com/aurorabot-dev/platform/mcpkit/client/session"
+	"github.com/aurorabot-dev/platform/mcpkit/client/session/features"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
 	"github.com/aurorabot-dev/platform/mcpkit/openai"
 	"github.com/aurorabot-dev/platform/mcpkit/policy/review"
@@ -31,9 +33,9 @@ import (
 // Client is what a Host needs of the client manager.
 type Client interface {
 	Tools() *client.Snapshot
-	Call(ctx context.Context, r client.CallRequest) (*client.Result, error)
-	Ready(server string) (*client.Session, error)
-	Infos() []client.Info
+	Call(ctx context.Context, r features.CallRequest) (*features.Result, error)
+	Ready(server string) (*session.Session, error)
+	Infos() []session.Info
 	Watch(ctx context.Context, server, uri string, deliver bool) (*client.Watch, error)
 }
 

@@ -16,6 +16,8 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/aurorabot-dev/platform/mcpkit/client"
+	"github.com/aurorabot-dev/platform/mcpkit/client/session"
+	"github.com/aurorabot-dev/platform/mcpkit/client/session/features"
 	"github.com/aurorabot-dev/platform/mcpkit/fakeserver"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
 	"github.com/aurorabot-dev/platform/mcpkit/host"
@@ -95,7 +97,7 @@ func serve(t testing.TB, sink signal.Sink, servers map[string]string) *client.Ma
 		stdin, stdout := fakeserver.Start(t, mode)
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 		defer cancel()
-		if _, err := m.Connect(ctx, client.Conn{Server: name, Stdin: stdin, Stdout: stdout}); err != nil {
+		if _, err := m.Connect(ctx, session.Conn{Server: name, Stdin: stdin, Stdout: stdout}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -250,7 +252,7 @@ func TestALargeResultIsKeptWholeAndPreviewed(t *testing.T) {
 func TestNumbersAndUnknownMembersReachTheCallerAsTheyWereSent(t *testing.T) {
 	rec := &recorder{}
 	m := serve(t, rec, map[string]string{"s": "exact"})
-	direct, err := m.Call(t.Context(), client.CallRequest{Server: "s", Tool: "echo"})
+	direct, err := m.Call(t.Context(), features.CallRequest{Server: "s", Tool: "echo"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,7 +10,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/aurorabot-dev/platform/mcpkit/client"
+	"github.com/aurorabot-dev/platform/mcpkit/client/session"
+	"github.com/aurorabot-dev/platform/mcpkit/client/session/features"
+	"github.com/aurorabot-dev/platform/mcpkit/client/session/handshake"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
 	"github.com/aurorabot-dev/platform/mcpkit/signal"
 )
@@ -343,7 +345,7 @@ type inputRequest struct {
 }
 
 // inputRequests are those of a result, by their keys, and not too many.
-func inputRequests(subject string, r *client.Result) (map[string]inputRequest, error) {
+func inputRequests(subject string, r *features.Result) (map[string]inputRequest, error) {
 	var asked map[string]inputRequest
 	if raw := r.Member("inputRequests"); len(raw) > 0 {
 		if err := json.Unmarshal(raw, &asked); err != nil {
@@ -367,8 +369,8 @@ func refusedInput(subject string, why error) error {
 // answer answers an input_required result (2026-07-28, multi round-trip
 // requests): what the next request is to carry. shed counts results in a row that
 // ask for nothing.
-func (l *line) answer(session *client.Session, r *client.Result, shed *int) (client.With, error) {
-	w := client.With{RequestState: r.Member("requestState")}
+func (l *line) answer(session *session.Session, r *features.Result, shed *int) (features.With, error) {
+	w := features.With{RequestState: r.Member("requestState")}
 	asked, err := inputRequests(l.step.Tool, r)
 	if err != nil {
 		return w, err
@@ -394,7 +396,7 @@ func (l *line) answer(session *client.Session, r *client.Result, shed *int) (cli
 		if !session.Offers(a.Method) {
 			return w, withoutLeave(l.step.Tool, a.Method)
 		}
-		if a.Method == client.MethodRoots {
+		if a.Method == handshake.MethodRoots {
 			responses[id] = session.RootsResult()
 			continue
 		}

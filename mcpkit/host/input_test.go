@@ -12,7 +12,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/aurorabot-dev/platform/mcpkit/client"
+	"github.com/aurorabot-dev/platform/mcpkit/client/session"
+	"github.com/aurorabot-dev/platform/mcpkit/client/session/handshake"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
 	"github.com/aurorabot-dev/platform/mcpkit/host"
 	"github.com/aurorabot-dev/platform/mcpkit/signal"
@@ -50,10 +51,10 @@ func form(name, typ string) mcp.InputRequestMap {
 type asking struct {
 	*host.Host
 	heard   *everything
-	session *client.Session
+	session *session.Session
 }
 
-func newAsking(t *testing.T, era string, s *mcp.Server, o host.Options, cfg client.ServerConfig) *asking {
+func newAsking(t *testing.T, era string, s *mcp.Server, o host.Options, cfg session.Config) *asking {
 	t.Helper()
 	a := &asking{heard: &everything{}}
 	m := manager(t, a.heard, era)
@@ -99,7 +100,7 @@ func (a *asking) decisions() (out []string) {
 	return out
 }
 
-var elicit = client.ServerConfig{Elicit: true}
+var elicit = session.Config{Elicit: true}
 
 func TestACallWaitsForAnAnswerAndGoesOnWithIt(t *testing.T) {
 	for _, era := range eras {
@@ -242,7 +243,7 @@ func TestAPersonIsShownWhoseAddressItIsAndNothingIsOpened(t *testing.T) {
 func TestAServerWithoutLeaveMayNotAsk(t *testing.T) {
 	for _, era := range eras {
 		t.Run(era, func(t *testing.T) {
-			a := newAsking(t, era, asks(form("dice", "integer")), host.Options{}, client.ServerConfig{})
+			a := newAsking(t, era, asks(form("dice", "integer")), host.Options{}, session.Config{})
 			res, err := a.Call(deadline(t), host.Call{Name: "asker.ask"})
 			if era == "2026-07-28" && codeOf(err) != fault.InputRequired || err == nil && !res.IsError {
 				t.Errorf("%+v, %v", res, err)
@@ -258,10 +259,10 @@ func TestAClientFurtherAwayIsNotShownWhatIsRefusedHere(t *testing.T) {
 	url := func(u string) mcp.InputRequestMap {
 		return mcp.InputRequestMap{"q": &mcp.ElicitParams{Mode: "url", Message: "Sign in", ElicitationID: "e1", URL: u}}
 	}
-	all := client.Relay{Roots: true, Sampling: true, Elicitation: true}
+	all := handshake.Features{Roots: true, Sampling: true, Elicitation: true}
 	for name, c := range map[string]struct {
 		asked mcp.InputRequestMap
-		leave client.Relay
+		leave handshake.Features
 		want  string // of the refusal; "" where it is handed on
 	}{
 		"a plain form":        {form("name", "string"), all, ""},
@@ -270,9 +271,9 @@ func TestAClientFurtherAwayIsNotShownWhatIsRefusedHere(t *testing.T) {
 		"a secret":            {form("password", "string"), all, "asks for a secret"},
 		"a script":            {url("javascript:alert(1)"), all, "URL of a question is refused"},
 		"a hidden host":       {url("https://example.com@evil.test/"), all, "URL of a question is refused"},
-		"a form, no leave":    {form("name", "string"), client.Relay{Sampling: true}, "not allowed for its server"},
-		"sampling, no leave":  {mcp.InputRequestMap{"q": &mcp.CreateMessageParams{MaxTokens: 5}}, client.Relay{Elicitation: true}, "not allowed for its server"},
-		"the roots, no leave": {mcp.InputRequestMap{"q": &mcp.ListRootsParams{}}, client.Relay{Elicitation: true}, "not allowed for its server"},
+		"a form, no leave":    {form("name", "string"), handshake.Features{Sampling: true}, "not allowed for its server"},
+		"sampling, no leave":  {mcp.InputRequestMap{"q": &mcp.CreateMessageParams{MaxTokens: 5}}, handshake.Features{Elicitation: true}, "not allowed for its server"},
+		"the roots, no leave": {mcp.InputRequestMap{"q": &mcp.ListRootsParams{}}, handshake.Features{Elicitation: true}, "not allowed for its server"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := asks(c.asked)
@@ -282,7 +283,7 @@ func TestAClientFurtherAwayIsNotShownWhatIsRefusedHere(t *testing.T) {
 			s.AddPrompt(&mcp.Prompt{Name: "p"}, func(context.Context, *mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
 				return &mcp.GetPromptResult{InputRequests: c.asked, RequestState: "s"}, nil
 			})
-			a := newAsking(t, eras[1], s, host.Options{}, client.ServerConfig{Relay: c.leave})
+			a := newAsking(t, eras[1], s, host.Options{}, session.Config{Relay: c.leave})
 			far := &host.Far{Capabilities: json.RawMessage(`{"elicitation":{"form":{},"url":{}},"sampling":{},"roots":{}}`)}
 			raws := map[string]json.RawMessage{}
 			errs := map[string]error{}
@@ -363,7 +364,7 @@ func TestSamplingGoesToTheCallerThatOffersItAndRootsAreListed(t *testing.T) {
 	for _, era := range eras {
 		t.Run(era, func(t *testing.T) {
 			questions := mcp.InputRequestMap{"s": &mcp.CreateMessageParams{MaxTokens: 5, Messages: []*mcp.SamplingMessage{{Role: "user", Content: &mcp.TextContent{Text: "hi"}}}}, "r": &mcp.ListRootsParams{}}
-			a := newAsking(t, era, asks(questions), host.Options{}, client.ServerConfig{Sampling: true, Roots: []*mcp.Root{{URI: "file:///srv/notes"}}})
+			a := newAsking(t, era, asks(questions), host.Options{}, session.Config{Sampling: true, Roots: []*mcp.Root{{URI: "file:///srv/notes"}}})
 			res, err := a.Call(deadline(t), host.Call{Name: "asker.ask", Input: func(_ context.Context, in signal.Input) (host.Replies, error) {
 				q := in.Questions[0]
 				if q.Kind != host.SamplingQuestion || !strings.Contains(string(q.Raw), `"maxTokens":5`) {
@@ -416,7 +417,7 @@ func TestTheIdempotencyKeyAndTheTraceReachTheServer(t *testing.T) {
 			return &mcp.CallToolResult{Content: []mcp.Content{}}, nil
 		})
 	for _, era := range eras {
-		a := newAsking(t, era, s, host.Options{}, client.ServerConfig{})
+		a := newAsking(t, era, s, host.Options{}, session.Config{})
 		for args, want := range map[string]string{
 			`{"sum":7}`: `{"idempotencyKey":"k-1","sum":7}`, ``: `{"idempotencyKey":"k-1"}`, ` { } `: `{"idempotencyKey":"k-1" }`,
 			`{"idempotencyKey":"mine"}`: `{"idempotencyKey":"mine"}`,

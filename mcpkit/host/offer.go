@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	"github.com/aurorabot-dev/platform/mcpkit/client"
+	"github.com/aurorabot-dev/platform/mcpkit/client/session"
+	"github.com/aurorabot-dev/platform/mcpkit/client/session/features"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
 )
 
@@ -19,20 +21,20 @@ type Item struct {
 // that are ready where server is empty. Of all, those that fail are left out, as
 // are those that the policy bars. So do the other lists.
 func (h *Host) Resources(ctx context.Context, server string) ([]Item, error) {
-	return h.list(ctx, server, client.Capabilities{Resources: true}, (*client.Session).ListResources)
+	return h.list(ctx, server, features.Capabilities{Resources: true}, (*session.Session).ListResources)
 }
 
 // ResourceTemplates lists the patterns of URIs that can be read.
 func (h *Host) ResourceTemplates(ctx context.Context, server string) ([]Item, error) {
-	return h.list(ctx, server, client.Capabilities{Resources: true}, (*client.Session).ListResourceTemplates)
+	return h.list(ctx, server, features.Capabilities{Resources: true}, (*session.Session).ListResourceTemplates)
 }
 
 // Prompts lists the prompts.
 func (h *Host) Prompts(ctx context.Context, server string) ([]Item, error) {
-	return h.list(ctx, server, client.Capabilities{Prompts: true}, (*client.Session).ListPrompts)
+	return h.list(ctx, server, features.Capabilities{Prompts: true}, (*session.Session).ListPrompts)
 }
 
-func (h *Host) list(ctx context.Context, server string, need client.Capabilities, read func(*client.Session, context.Context) ([]json.RawMessage, error)) ([]Item, error) {
+func (h *Host) list(ctx context.Context, server string, need features.Capabilities, read func(*session.Session, context.Context) ([]json.RawMessage, error)) ([]Item, error) {
 	if server != "" {
 		return h.listOne(ctx, server, read)
 	}
@@ -54,7 +56,7 @@ func (h *Host) list(ctx context.Context, server string, need client.Capabilities
 	return out, nil
 }
 
-func (h *Host) listOne(ctx context.Context, server string, read func(*client.Session, context.Context) ([]json.RawMessage, error)) ([]Item, error) {
+func (h *Host) listOne(ctx context.Context, server string, read func(*session.Session, context.Context) ([]json.RawMessage, error)) ([]Item, error) {
 	s, err := h.readable(server)
 	if err != nil {
 		return nil, err
@@ -72,7 +74,7 @@ func (h *Host) listOne(ctx context.Context, server string, read func(*client.Ses
 }
 
 // readable is the session of a server that the policy does not bar.
-func (h *Host) readable(server string) (*client.Session, error) {
+func (h *Host) readable(server string) (*session.Session, error) {
 	s, err := h.o.Client.Ready(server)
 	if err != nil {
 		return nil, fault.From(err)
@@ -137,9 +139,9 @@ func (h *Host) Complete(ctx context.Context, c Completion) (json.RawMessage, err
 // SetLogLevel asks a server for log messages of a level and above; they become
 // mcp.notification.message events. Its errors are *fault.Errors.
 func (h *Host) SetLogLevel(ctx context.Context, server, level string) error {
-	if !slices.Contains(client.LogLevels, level) {
+	if !slices.Contains(features.LogLevels, level) {
 		f := fault.New(fault.InvalidArguments, "%q is no level of log messages", level)
-		f.Candidates = client.LogLevels
+		f.Candidates = features.LogLevels
 		return f
 	}
 	s, err := h.o.Client.Ready(server)

@@ -11,6 +11,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/aurorabot-dev/platform/mcpkit/client"
+	"github.com/aurorabot-dev/platform/mcpkit/client/session"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
 	"github.com/aurorabot-dev/platform/mcpkit/host"
 	"github.com/aurorabot-dev/platform/mcpkit/policy"
@@ -72,7 +73,7 @@ func TestAResourceIsReadByNameRecordedAndNeverPutIntoAnEvent(t *testing.T) {
 		t.Run(era, func(t *testing.T) {
 			heard, seen := &everything{}, []mcp.Meta{}
 			m := manager(t, heard, era)
-			join(t, m, "library", era, library(&seen), client.ServerConfig{})
+			join(t, m, "library", era, library(&seen), session.Config{})
 			h := host.New(host.Options{Client: m, Sink: heard, Gate: policyGate(t, "builtin: true")})
 			res, err := h.ReadResource(deadline(t), host.Read{Server: "the-library", URI: "book:///one", Entrance: "api",
 				Trace: signal.Trace{Parent: parent, State: "a=b", Baggage: "user=7"}})
@@ -107,7 +108,7 @@ func TestAResourceIsReadByNameRecordedAndNeverPutIntoAnEvent(t *testing.T) {
 func TestWhatThePolicyBarsIsNeitherReadNorListed(t *testing.T) {
 	heard, seen := &everything{}, []mcp.Meta{}
 	m := manager(t, heard, eras[0])
-	join(t, m, "library", eras[0], library(&seen), client.ServerConfig{})
+	join(t, m, "library", eras[0], library(&seen), session.Config{})
 	for text, want := range map[string]string{
 		"resources: {deny: [lib*]}":                              fault.Denied,
 		"resources: {allow: [other]}":                            fault.Denied,
@@ -144,7 +145,7 @@ func TestAServerIsReadToItsBudgetAndNoFurther(t *testing.T) {
 	s.AddResource(&mcp.Resource{URI: "a:///big", Name: "big"}, func(context.Context, *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
 		return &mcp.ReadResourceResult{Contents: []*mcp.ResourceContents{{URI: "a:///big", Text: big}}}, nil
 	})
-	join(t, m, "big", eras[1], s, client.ServerConfig{})
+	join(t, m, "big", eras[1], s, session.Config{})
 	read := func(h *host.Host) error {
 		_, err := h.ReadResource(deadline(t), host.Read{Server: "big", URI: "a:///big", Anew: true})
 		return err
@@ -169,7 +170,7 @@ func TestAPromptIsUserTextWithItsSourceAndItsArgumentsAreChecked(t *testing.T) {
 		t.Run(era, func(t *testing.T) {
 			heard := &everything{}
 			m := manager(t, heard, era)
-			join(t, m, "library", era, library(nil), client.ServerConfig{})
+			join(t, m, "library", era, library(nil), session.Config{})
 			h := host.New(host.Options{Client: m, Sink: heard})
 			p, err := h.GetPrompt(deadline(t), host.Expand{Server: "library", Prompt: "review", Arguments: map[string]string{"title": "Emma"}})
 			if err != nil {
@@ -224,7 +225,7 @@ func TestAPromptIsUserTextWithItsSourceAndItsArgumentsAreChecked(t *testing.T) {
 func TestCompletionIsPassedOn(t *testing.T) {
 	for _, era := range eras {
 		m := manager(t, signal.Discard, era)
-		join(t, m, "library", era, library(nil), client.ServerConfig{})
+		join(t, m, "library", era, library(nil), session.Config{})
 		h := host.New(host.Options{Client: m, Sink: signal.Discard})
 		raw, err := h.Complete(deadline(t), host.Completion{Server: "library", Prompt: "review", Argument: "title", Value: "Em", Arguments: map[string]string{"style": "!"}})
 		if err != nil || !strings.Contains(string(raw), `"reviewEm!"`) {
@@ -241,7 +242,7 @@ func TestAWatchedResourceTellsOfChangesAndOnlyWhatIsAskedForIsDelivered(t *testi
 		t.Run(era, func(t *testing.T) {
 			heard := &everything{}
 			m, server := manager(t, heard, era), library(nil)
-			join(t, m, "library", era, server, client.ServerConfig{})
+			join(t, m, "library", era, server, session.Config{})
 			h := host.New(host.Options{Client: m, Sink: heard})
 			watch := func(uri string, deliver bool) *client.Watch {
 				t.Helper()

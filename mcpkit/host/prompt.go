@@ -9,7 +9,8 @@ import (
 	"strings"
 
 	"github.com/aurorabot-dev/platform/internal/jsontext"
-	"github.com/aurorabot-dev/platform/mcpkit/client"
+	"github.com/aurorabot-dev/platform/mcpkit/client/session"
+	"github.com/aurorabot-dev/platform/mcpkit/client/session/features"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
 	"github.com/aurorabot-dev/platform/mcpkit/policy/review/injection"
 	"github.com/aurorabot-dev/platform/mcpkit/redact"
@@ -91,7 +92,7 @@ func (h *Host) GetPrompt(ctx context.Context, x Expand) (*Prompt, error) {
 	if err := checkPrompt(ctx, session, x); err != nil {
 		return fail(err)
 	}
-	result, err := session.GetPrompt(ctx, x.Prompt, x.Arguments, x.Far.with(client.With{Meta: meta(l.trace)}))
+	result, err := session.GetPrompt(ctx, x.Prompt, x.Arguments, x.Far.with(features.With{Meta: meta(l.trace)}))
 	if err == nil {
 		err = l.take(session, "the prompt", result, x.Far)
 	}
@@ -112,7 +113,7 @@ func (h *Host) GetPrompt(ctx context.Context, x Expand) (*Prompt, error) {
 }
 
 // checkPrompt says what is wrong with a request before anything is sent.
-func checkPrompt(ctx context.Context, session *client.Session, x Expand) error {
+func checkPrompt(ctx context.Context, session *session.Session, x Expand) error {
 	list, err := session.ListPrompts(ctx)
 	if err != nil {
 		return err

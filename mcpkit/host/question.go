@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/net/idna"
 
-	"github.com/aurorabot-dev/platform/mcpkit/client"
+	"github.com/aurorabot-dev/platform/mcpkit/client/session/handshake"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
 	"github.com/aurorabot-dev/platform/mcpkit/redact"
 	"github.com/aurorabot-dev/platform/mcpkit/signal"
@@ -34,7 +34,7 @@ const (
 // error is a *fault.Error with invalid_arguments: it is the server's.
 func readQuestion(id, method string, params json.RawMessage) (signal.Question, error) {
 	q := signal.Question{ID: id, Raw: params}
-	if method == client.MethodSampling {
+	if method == handshake.MethodSampling {
 		q.Kind, q.Params = SamplingQuestion, params
 		return q, nil
 	}

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/aurorabot-dev/platform/mcpkit/client"
+	"github.com/aurorabot-dev/platform/mcpkit/client/session/handshake"
 )
 
 func TestFormsThatAskForSecretsAreTold(t *testing.T) {
@@ -101,7 +101,7 @@ func TestAddressesThatDeceiveAreRefused(t *testing.T) {
 		"https://example.com/" + strings.Repeat("x", 5000): "",
 	} {
 		params, _ := json.Marshal(map[string]string{"mode": "url", "message": "go", "url": url})
-		q, err := readQuestion("q", client.MethodElicit, params)
+		q, err := readQuestion("q", handshake.MethodElicit, params)
 		if (err == nil) != (want != "") || err == nil && q.Host != want {
 			t.Errorf("%.60s: host %q, %v", url, q.Host, err)
 		}

@@ -10,7 +10,8 @@ import (
 	"github.com/oklog/ulid/v2"
 
 	"github.com/aurorabot-dev/platform/internal/jsontext"
-	"github.com/aurorabot-dev/platform/mcpkit/client"
+	"github.com/aurorabot-dev/platform/mcpkit/client/session"
+	"github.com/aurorabot-dev/platform/mcpkit/client/session/features"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
 	"github.com/aurorabot-dev/platform/mcpkit/policy/review/injection"
 	"github.com/aurorabot-dev/platform/mcpkit/signal"
@@ -67,7 +68,7 @@ func (h *Host) ReadResource(ctx context.Context, r Read) (*Resource, error) {
 	if err := l.permit(); err != nil {
 		return fail(err)
 	}
-	result, err := session.ReadResource(ctx, r.URI, r.Far.with(client.With{Meta: meta(l.trace), Anew: r.Anew}))
+	result, err := session.ReadResource(ctx, r.URI, r.Far.with(features.With{Meta: meta(l.trace), Anew: r.Anew}))
 	if err == nil {
 		err = l.take(session, "the resource", result, r.Far)
 	}
@@ -132,7 +133,7 @@ func (h *Host) beginRead(ctx context.Context, id, server string, trace signal.Tr
 }
 
 // find is the session of the server that a name or alias means.
-func (l *readLine) find(name string) (*client.Session, error) {
+func (l *readLine) find(name string) (*session.Session, error) {
 	session, err := l.h.o.Client.Ready(name)
 	if err != nil {
 		return nil, err
@@ -156,7 +157,7 @@ func (l *readLine) permit() error {
 const defaultMaxRead = 16 << 20
 
 // take checks the size of a result and takes it from the budget.
-func (l *readLine) take(s *client.Session, what string, r *client.Result, far *Far) error {
+func (l *readLine) take(s *session.Session, what string, r *features.Result, far *Far) error {
 	if l.h.o.Gate != nil {
 		l.h.o.Gate.Spend(l.server, l.id, len(r.Raw))
 	}

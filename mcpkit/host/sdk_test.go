@@ -11,6 +11,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/aurorabot-dev/platform/mcpkit/client"
+	"github.com/aurorabot-dev/platform/mcpkit/client/session"
+	"github.com/aurorabot-dev/platform/mcpkit/client/session/handshake"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
 	"github.com/aurorabot-dev/platform/mcpkit/signal"
 )
@@ -20,7 +22,7 @@ var eras = []string{"2025-11-25", "2026-07-28"}
 
 // join connects a server of the SDK in this process under a name, over pipes, in
 // an era, and returns what ends it.
-func join(t testing.TB, m *client.Manager, name, era string, server *mcp.Server, cfg client.ServerConfig) *client.Session {
+func join(t testing.TB, m *client.Manager, name, era string, server *mcp.Server, cfg session.Config) *session.Session {
 	t.Helper()
 	inR, inW := io.Pipe()
 	outR, outW := io.Pipe()
@@ -32,7 +34,7 @@ func join(t testing.TB, m *client.Manager, name, era string, server *mcp.Server,
 		server.Run(ctx, &mcp.IOTransport{Reader: inR, Writer: outW})
 	}()
 	t.Cleanup(func() { stop(); inR.Close(); <-done })
-	s, err := m.Connect(deadline(t), client.Conn{Server: name, Alias: "the-" + name, Stdin: inW, Stdout: outR, Config: cfg})
+	s, err := m.Connect(deadline(t), session.Conn{Server: name, Alias: "the-" + name, Stdin: inW, Stdout: outR, Config: cfg})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +49,7 @@ type only string
 
 func (o only) Get(string) string {
 	if o == "2025-11-25" {
-		return client.EraInitialize
+		return handshake.EraInitialize
 	}
 	return ""
 }

@@ -26,6 +26,9 @@ import (
 	"github.com/aurorabot-dev/platform/mcpkit/auth/tokens"
 	"github.com/aurorabot-dev/platform/mcpkit/client"
 	"github.com/aurorabot-dev/platform/mcpkit/client/httpwire"
+	"github.com/aurorabot-dev/platform/mcpkit/client/session"
+	"github.com/aurorabot-dev/platform/mcpkit/client/session/features"
+	"github.com/aurorabot-dev/platform/mcpkit/client/session/handshake"
 )
 
 // settings is what a scenario tells its client in MCP_CONFORMANCE_CONTEXT.
@@ -86,7 +89,7 @@ func run(ctx context.Context, scenario, server string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, m.Close(context.WithoutCancel(ctx))) }()
-	s, err := m.Connect(ctx, client.Conn{Server: "conformance", Wire: w, Config: client.ServerConfig{
+	s, err := m.Connect(ctx, session.Conn{Server: "conformance", Wire: w, Config: session.Config{
 		Elicit: strings.Contains(scenario, "elicitation") || strings.Contains(scenario, "sep-2322"),
 	}})
 	if err != nil {
@@ -144,7 +147,7 @@ func browse(ctx context.Context, page string) (url.Values, error) {
 
 // play does what a scenario asks for once the session is open and its tools are
 // read.
-func play(ctx context.Context, scenario string, m *client.Manager, s *client.Session, set settings) error {
+func play(ctx context.Context, scenario string, m *client.Manager, s *session.Session, set settings) error {
 	call := func(name, arguments string) error {
 		return callTool(ctx, s, name, json.RawMessage(arguments))
 	}
@@ -189,7 +192,7 @@ func play(ctx context.Context, scenario string, m *client.Manager, s *client.Ses
 }
 
 // useAll uses the first of each thing that the server has.
-func useAll(ctx context.Context, m *client.Manager, s *client.Session) error {
+func useAll(ctx context.Context, m *client.Manager, s *session.Session) error {
 	if list := m.Tools().Tools; len(list) > 0 {
 		if err := callTool(ctx, s, list[0].Source.OriginalName, nil); err != nil {
 			return err
@@ -200,7 +203,7 @@ func useAll(ctx context.Context, m *client.Manager, s *client.Session) error {
 		if err := json.Unmarshal(list[0], &first); err != nil {
 			return err
 		}
-		if _, err := s.ReadResource(ctx, first.URI, client.With{}); err != nil {
+		if _, err := s.ReadResource(ctx, first.URI, features.With{}); err != nil {
 			return err
 		}
 	}
@@ -208,7 +211,7 @@ func useAll(ctx context.Context, m *client.Manager, s *client.Session) error {
 		if err := json.Unmarshal(list[0], &first); err != nil {
 			return err
 		}
-		if _, err := s.GetPrompt(ctx, first.Name, nil, client.With{}); err != nil {
+		if _, err := s.GetPrompt(ctx, first.Name, nil, features.With{}); err != nil {
 			return err
 		}
 	}
@@ -219,8 +222,8 @@ func useAll(ctx context.Context, m *client.Manager, s *client.Session) error {
 const maxRounds = 8
 
 // callTool calls a tool and answers what it asks, in either era.
-func callTool(ctx context.Context, s *client.Session, name string, arguments json.RawMessage) error {
-	r := client.CallRequest{Tool: name, Arguments: arguments, Asker: "conformance", Ask: func(_ context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
+func callTool(ctx context.Context, s *session.Session, name string, arguments json.RawMessage) error {
+	r := features.CallRequest{Tool: name, Arguments: arguments, Asker: "conformance", Ask: func(_ context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
 		return answer(method, params)
 	}}
 	for range maxRounds {
@@ -254,7 +257,7 @@ func callTool(ctx context.Context, s *client.Session, name string, arguments jso
 // answer agrees to a form, with the defaults that it names (2025-11-25,
 // client/elicitation, SEP-1034) and a yes to what has none.
 func answer(method string, params json.RawMessage) (json.RawMessage, error) {
-	if method != client.MethodElicit {
+	if method != handshake.MethodElicit {
 		return nil, fmt.Errorf("%s is not answered", method)
 	}
 	var form struct {

@@ -8,8 +8,9 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/aurorabot-dev/platform/mcpkit/client"
 	"github.com/aurorabot-dev/platform/mcpkit/client/httpwire"
+	"github.com/aurorabot-dev/platform/mcpkit/client/session"
+	"github.com/aurorabot-dev/platform/mcpkit/client/session/features"
 )
 
 func TestAQuestionGoesToTheCallInWhoseAnswerItCame(t *testing.T) {
@@ -26,7 +27,7 @@ func TestAQuestionGoesToTheCallInWhoseAnswerItCame(t *testing.T) {
 		return said(fmt.Sprint(in.Message, " ", got.Content["name"])), nil, nil
 	})
 	k := newKit(t)
-	session := k.mustOpen(t, serve(t, stateful(s)), func(_ *httpwire.Options, cfg *client.ServerConfig) { cfg.Elicit = true })
+	session := k.mustOpen(t, serve(t, stateful(s)), func(_ *httpwire.Options, cfg *session.Config) { cfg.Elicit = true })
 	type outcome struct {
 		who, text string
 		err       error
@@ -43,7 +44,7 @@ func TestAQuestionGoesToTheCallInWhoseAnswerItCame(t *testing.T) {
 		}
 		go func() {
 			args, _ := json.Marshal(message{who})
-			res, err := session.Call(deadline(t), client.CallRequest{Tool: "ask", Arguments: args, Ask: ask, Asker: who})
+			res, err := session.Call(deadline(t), features.CallRequest{Tool: "ask", Arguments: args, Ask: ask, Asker: who})
 			if err != nil {
 				out <- outcome{who, "", err}
 				return

@@ -10,11 +10,11 @@ import (
 	"time"
 
 	"github.com/aurorabot-dev/platform/internal/jsontext"
-	"github.com/aurorabot-dev/platform/mcpkit/client"
 	"github.com/aurorabot-dev/platform/mcpkit/client/httpwire/internal/headers"
 	"github.com/aurorabot-dev/platform/mcpkit/client/httpwire/internal/outcome"
 	"github.com/aurorabot-dev/platform/mcpkit/client/httpwire/internal/request"
 	"github.com/aurorabot-dev/platform/mcpkit/client/internal/sse"
+	"github.com/aurorabot-dev/platform/mcpkit/client/session/rpc"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
 	"github.com/aurorabot-dev/platform/mcpkit/internal/jsonline"
 )
@@ -55,7 +55,7 @@ func (w *Wire) exchange(ctx context.Context, x *exchange) {
 	if f == nil || ctx.Err() != nil { // answered, or nobody waits
 		return
 	}
-	w.deliver(client.Line{ID: x.id, Failed: f})
+	w.deliver(rpc.Line{ID: x.id, Failed: f})
 	w.mu.Lock()
 	established := w.version != ""
 	w.mu.Unlock()
@@ -133,7 +133,7 @@ func (w *Wire) single(x *exchange, resp *http.Response) *fault.Error {
 	switch {
 	case len(body) > w.o.MaxMessage:
 		n := max(resp.ContentLength, int64(len(body)))
-		w.deliver(client.Line{Skipped: n, ID: x.id})
+		w.deliver(rpc.Line{Skipped: n, ID: x.id})
 		return nil
 	case err != nil:
 		return w.server.Cut(err, x.method)
@@ -170,7 +170,7 @@ func (w *Wire) refused(resp *http.Response, x *exchange) *fault.Error {
 		// The error itself, in an answer to this request.
 		b := append([]byte(`{"jsonrpc":"2.0","id":`), x.id...)
 		b = append(append(append(b, `,"error":`...), m.Error...), '}')
-		w.deliver(client.Line{Data: b, Owned: true})
+		w.deliver(rpc.Line{Data: b, Owned: true})
 		return nil
 	}
 	f := w.server.Status(resp, body, x.method)
@@ -196,7 +196,7 @@ func (w *Wire) message(x *exchange, b []byte) (answered bool) {
 	} else if m, ok := jsonline.Scan(b); ok && x != nil {
 		answered = w.answers(x, m)
 	}
-	l := client.Line{Data: b, Owned: true}
+	l := rpc.Line{Data: b, Owned: true}
 	if x != nil {
 		l.For = x.id
 	}
@@ -299,7 +299,7 @@ func (w *Wire) events(x *exchange, r *sse.Reader, at *sse.Place) (n int, answere
 			if method == nil && x != nil { // the answer; its id may be beyond what was kept
 				id = x.id
 			}
-			w.deliver(client.Line{Skipped: e.Skipped, ID: id, Method: method})
+			w.deliver(rpc.Line{Skipped: e.Skipped, ID: id, Method: method})
 			if method == nil && x != nil {
 				return n, true, nil
 			}

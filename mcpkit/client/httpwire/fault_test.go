@@ -17,6 +17,8 @@ import (
 	"github.com/aurorabot-dev/platform/mcpkit/client/httpwire"
 	"github.com/aurorabot-dev/platform/mcpkit/client/httpwire/faultproxy"
 	"github.com/aurorabot-dev/platform/mcpkit/client/httpwire/internal/request"
+	"github.com/aurorabot-dev/platform/mcpkit/client/session"
+	"github.com/aurorabot-dev/platform/mcpkit/client/session/features"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
 	"github.com/aurorabot-dev/platform/mcpkit/signal"
 )
@@ -121,7 +123,7 @@ func TestACallThatIsNotAnsweredEndsWithItsTimeAndTheServerIsTold(t *testing.T) {
 	p := faultproxy.New(t, serve(t, stateful(server)))
 	s := newKit(t).mustOpen(t, p.URL)
 	p.Once(faultproxy.Method("tools/call"), faultproxy.Swallow)
-	_, err := s.Call(deadline(t), client.CallRequest{Tool: "echo", Arguments: json.RawMessage(`{"message":"x"}`), Timeout: 100 * time.Millisecond})
+	_, err := s.Call(deadline(t), features.CallRequest{Tool: "echo", Arguments: json.RawMessage(`{"message":"x"}`), Timeout: 100 * time.Millisecond})
 	wantFault(t, err, fault.Timeout, fault.OutcomeUnknown)
 	eventually(t, "the cancellation is sent", func() bool { return len(p.Seen(faultproxy.Method("notifications/cancelled"))) == 1 })
 	mustEcho(t, s, "on")
@@ -154,7 +156,7 @@ func TestAnAnswerBeyondTheLimitFailsItsCallAlone(t *testing.T) {
 	for _, handler := range []func(*mcp.Server) http.Handler{stateful, asJSON, stateless} {
 		server, _ := newServer(t)
 		k := newKit(t)
-		s := k.mustOpen(t, serve(t, handler(server)), func(o *httpwire.Options, c *client.ServerConfig) {
+		s := k.mustOpen(t, serve(t, handler(server)), func(o *httpwire.Options, c *session.Config) {
 			o.MaxMessage, c.MaxLine = 64<<10, 64<<10
 		})
 		_, err := call(t, s, "echo", strings.Repeat("x", 100<<10))
@@ -231,7 +233,7 @@ func TestAServerThatGivesNoSignOfLifeIsHung(t *testing.T) {
 		t.Run(era.name, func(t *testing.T) {
 			server, _ := newServer(t)
 			p := faultproxy.New(t, serve(t, era.handler(server)))
-			s := newKit(t).mustOpen(t, p.URL, func(_ *httpwire.Options, c *client.ServerConfig) {
+			s := newKit(t).mustOpen(t, p.URL, func(_ *httpwire.Options, c *session.Config) {
 				c.PingInterval, c.PingTimeout = 200*time.Millisecond, 500*time.Millisecond
 			})
 			mustEcho(t, s, "alive")
@@ -242,7 +244,7 @@ func TestAServerThatGivesNoSignOfLifeIsHung(t *testing.T) {
 			case <-deadline(t).Done():
 				t.Fatal("it was not noticed")
 			}
-			if !errors.Is(s.Err(), client.ErrHung) {
+			if !errors.Is(s.Err(), session.ErrHung) {
 				t.Errorf("the session ended with %v", s.Err())
 			}
 		})
@@ -258,7 +260,7 @@ func TestAServerThatHasGoneIsNoticedWithoutACall(t *testing.T) {
 			server, _ := newServer(t)
 			h := httptest.NewServer(c.handler(server))
 			defer h.Close()
-			s := newKit(t).mustOpen(t, h.URL, func(_ *httpwire.Options, cfg *client.ServerConfig) { cfg.PingInterval = c.ping })
+			s := newKit(t).mustOpen(t, h.URL, func(_ *httpwire.Options, cfg *session.Config) { cfg.PingInterval = c.ping })
 			h.Listener.Close()
 			h.CloseClientConnections()
 			select {
@@ -339,7 +341,7 @@ func TestAChallengeIsAnsweredAndTheRequestSentOnceMore(t *testing.T) {
 	want.Store("first")
 	k := &keys{}
 	k.token.Store("first")
-	s := newKit(t).mustOpen(t, serve(t, guarded(stateful(server), &want)), func(o *httpwire.Options, _ *client.ServerConfig) { o.Authorizer = k })
+	s := newKit(t).mustOpen(t, serve(t, guarded(stateful(server), &want)), func(o *httpwire.Options, _ *session.Config) { o.Authorizer = k })
 	want.Store("second")
 	k.renew = "second"
 	mustEcho(t, s, "with the new token")
@@ -353,7 +355,7 @@ func TestATokenThatIsNoLongerTakenEndsTheSession(t *testing.T) {
 	var want atomic.Value
 	want.Store("first")
 	url := serve(t, guarded(stateful(server), &want))
-	with := func(o *httpwire.Options, _ *client.ServerConfig) { o.Authorizer = httpwire.Bearer("first") }
+	with := func(o *httpwire.Options, _ *session.Config) { o.Authorizer = httpwire.Bearer("first") }
 	s := newKit(t).mustOpen(t, url, with)
 	want.Store("second")
 	_, err := call(t, s, "echo", "x")
@@ -372,7 +374,7 @@ func TestCredentialsDoNotFollowARedirection(t *testing.T) {
 	other := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { leaked.Store(true) }))
 	server, _ := newServer(t)
 	p := faultproxy.New(t, serve(t, stateful(server)))
-	s := newKit(t).mustOpen(t, p.URL, func(o *httpwire.Options, _ *client.ServerConfig) { o.Authorizer = httpwire.Bearer("secret-token") })
+	s := newKit(t).mustOpen(t, p.URL, func(o *httpwire.Options, _ *session.Config) { o.Authorizer = httpwire.Bearer("secret-token") })
 	p.Once(faultproxy.Method("tools/call"), faultproxy.Answer(308, "", "Location: "+other+"/mcp"))
 	_, err := call(t, s, "echo", "x")
 	wantFault(t, err, fault.HTTPStatus, fault.OutcomeFailed, "not followed")

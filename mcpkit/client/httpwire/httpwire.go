@@ -6,7 +6,7 @@
 //	w, err := httpwire.New(httpwire.Options{
 //		Name: "search", URL: "https://example.com/mcp", Authorizer: httpwire.Bearer(token),
 //	})
-//	s, err := manager.Connect(ctx, client.Conn{Server: "search", Wire: w})
+//	s, err := manager.Connect(ctx, session.Conn{Server: "search", Wire: w})
 //
 // Each request is a POST of its own, and what goes wrong with it is told of that
 // request alone, as a *fault.Error: whether it surely had no effect, or nobody
@@ -35,10 +35,10 @@ import (
 	"time"
 
 	"github.com/aurorabot-dev/platform/internal/jsontext"
-	"github.com/aurorabot-dev/platform/mcpkit/client"
 	"github.com/aurorabot-dev/platform/mcpkit/client/httpwire/internal/headers"
 	"github.com/aurorabot-dev/platform/mcpkit/client/httpwire/internal/outcome"
 	"github.com/aurorabot-dev/platform/mcpkit/client/httpwire/internal/request"
+	"github.com/aurorabot-dev/platform/mcpkit/client/session/rpc"
 	"github.com/aurorabot-dev/platform/mcpkit/internal/jsonline"
 )
 
@@ -70,7 +70,7 @@ type Authorizer = request.Authorizer
 // 2.1). An empty token adds nothing.
 func Bearer(token string) Authorizer { return request.Bearer(token) }
 
-// Wire is a client.Wire over HTTP.
+// Wire is a rpc.Wire over HTTP.
 type Wire struct {
 	o      Options
 	server outcome.Server // its name
@@ -80,7 +80,7 @@ type Wire struct {
 
 	ctx    context.Context // of everything that the wire has open; ends with it
 	cancel context.CancelFunc
-	in     chan client.Line
+	in     chan rpc.Line
 	slots  chan struct{} // one taken by each request
 	notes  chan *exchange
 	ending chan struct{} // closed by CloseSend: the notes that are queued are the last
@@ -99,7 +99,7 @@ type Wire struct {
 	params  headers.Bound        // arguments that are repeated in headers
 }
 
-var _ client.Wire = (*Wire)(nil)
+var _ rpc.Wire = (*Wire)(nil)
 
 const metaVersion = "io.modelcontextprotocol/protocolVersion"
 
@@ -143,7 +143,7 @@ func New(o Options) (*Wire, error) {
 	}
 	w := &Wire{
 		o: o, server: outcome.Server(o.Name), url: u, log: o.Logger.With("server", o.Name),
-		in:     make(chan client.Line, queueLines),
+		in:     make(chan rpc.Line, queueLines),
 		slots:  make(chan struct{}, o.MaxRequests),
 		notes:  make(chan *exchange, queueNotes),
 		ending: make(chan struct{}), noted: make(chan struct{}),
@@ -321,7 +321,7 @@ func (w *Wire) sendNote(x *exchange) {
 
 // Receive waits for the next message, or for the news that a request failed. Its
 // error is io.EOF after CloseSend and Close, or a *fault.Error.
-func (w *Wire) Receive() (client.Line, error) {
+func (w *Wire) Receive() (rpc.Line, error) {
 	select {
 	case l := <-w.in:
 		return l, nil
@@ -334,11 +334,11 @@ func (w *Wire) Receive() (client.Line, error) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return client.Line{}, w.broken
+	return rpc.Line{}, w.broken
 }
 
 // deliver hands a line to Receive. It waits for room, unless the wire is over.
-func (w *Wire) deliver(l client.Line) {
+func (w *Wire) deliver(l rpc.Line) {
 	select {
 	case w.in <- l:
 	case <-w.ctx.Done():

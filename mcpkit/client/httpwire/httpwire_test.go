@@ -10,7 +10,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/aurorabot-dev/platform/mcpkit/client"
+	"github.com/aurorabot-dev/platform/mcpkit/client/session/features"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
 	"github.com/aurorabot-dev/platform/mcpkit/signal"
 )
@@ -59,7 +59,7 @@ func TestProgressComesBeforeTheAnswer(t *testing.T) {
 			server, _ := newServer(t)
 			s := newKit(t).mustOpen(t, serve(t, era.handler(server)))
 			var last string
-			res, err := s.Call(deadline(t), client.CallRequest{
+			res, err := s.Call(deadline(t), features.CallRequest{
 				Tool: "progress", Arguments: json.RawMessage(`{"message":""}`), OnProgress: func(p json.RawMessage) { last = string(p) },
 			})
 			if err != nil || textOf(res) != "done" || !strings.Contains(last, `"step"`) {
@@ -97,7 +97,7 @@ func TestACallThatIsGivenUpEndsAtTheServer(t *testing.T) {
 				<-counts.entered
 				cancel()
 			}()
-			_, err := s.Call(ctx, client.CallRequest{Tool: "wait", Arguments: json.RawMessage(`{"message":""}`)})
+			_, err := s.Call(ctx, features.CallRequest{Tool: "wait", Arguments: json.RawMessage(`{"message":""}`)})
 			wantFault(t, err, fault.Cancelled, fault.OutcomeUnknown)
 			select {
 			case err := <-counts.left:

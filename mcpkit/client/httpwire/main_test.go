@@ -16,6 +16,8 @@ import (
 
 	"github.com/aurorabot-dev/platform/mcpkit/client"
 	"github.com/aurorabot-dev/platform/mcpkit/client/httpwire"
+	"github.com/aurorabot-dev/platform/mcpkit/client/session"
+	"github.com/aurorabot-dev/platform/mcpkit/client/session/features"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
 	"github.com/aurorabot-dev/platform/mcpkit/signal"
 )
@@ -175,10 +177,10 @@ func newKit(t testing.TB) *kit {
 }
 
 // open connects to the server at that address, under the name "remote".
-func (k *kit) open(t testing.TB, url string, change ...func(*httpwire.Options, *client.ServerConfig)) (*client.Session, error) {
+func (k *kit) open(t testing.TB, url string, change ...func(*httpwire.Options, *session.Config)) (*session.Session, error) {
 	t.Helper()
 	o := httpwire.Options{Name: "remote", URL: url}
-	var cfg client.ServerConfig
+	var cfg session.Config
 	for _, f := range change {
 		f(&o, &cfg)
 	}
@@ -186,10 +188,10 @@ func (k *kit) open(t testing.TB, url string, change ...func(*httpwire.Options, *
 	if err != nil {
 		t.Fatal(err)
 	}
-	return k.Connect(deadline(t), client.Conn{Server: "remote", Wire: w, Config: cfg})
+	return k.Connect(deadline(t), session.Conn{Server: "remote", Wire: w, Config: cfg})
 }
 
-func (k *kit) mustOpen(t testing.TB, url string, change ...func(*httpwire.Options, *client.ServerConfig)) *client.Session {
+func (k *kit) mustOpen(t testing.TB, url string, change ...func(*httpwire.Options, *session.Config)) *session.Session {
 	t.Helper()
 	s, err := k.open(t, url, change...)
 	if err != nil {
@@ -198,10 +200,10 @@ func (k *kit) mustOpen(t testing.TB, url string, change ...func(*httpwire.Option
 	return s
 }
 
-func call(t testing.TB, s *client.Session, tool, text string) (string, error) {
+func call(t testing.TB, s *session.Session, tool, text string) (string, error) {
 	t.Helper()
 	args, _ := json.Marshal(message{text})
-	res, err := s.Call(deadline(t), client.CallRequest{Tool: tool, Arguments: args})
+	res, err := s.Call(deadline(t), features.CallRequest{Tool: tool, Arguments: args})
 	if err != nil {
 		return "", err
 	}
@@ -209,7 +211,7 @@ func call(t testing.TB, s *client.Session, tool, text string) (string, error) {
 }
 
 // textOf is the text of a result's parts, joined by line ends.
-func textOf(r *client.Result) string {
+func textOf(r *features.Result) string {
 	var content struct{ Content []struct{ Type, Text string } }
 	json.Unmarshal(r.Raw, &content) // a result that does not decode has no text
 	var parts []string
@@ -221,7 +223,7 @@ func textOf(r *client.Result) string {
 	return strings.Join(parts, "\n")
 }
 
-func mustEcho(t testing.TB, s *client.Session, text string) {
+func mustEcho(t testing.TB, s *session.Session, text string) {
 	t.Helper()
 	if got, err := call(t, s, "echo", text); err != nil || got != text {
 		t.Fatalf("echo of %.40q: %.40q, %v", text, got, err)

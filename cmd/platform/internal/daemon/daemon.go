@@ -20,6 +20,7 @@ import (
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/metrics"
 	"github.com/aurorabot-dev/platform/mcpkit/artifact"
 	"github.com/aurorabot-dev/platform/mcpkit/client"
+	"github.com/aurorabot-dev/platform/mcpkit/client/session/handshake"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
 	"github.com/aurorabot-dev/platform/mcpkit/gateway"
 	"github.com/aurorabot-dev/platform/mcpkit/gateway/view"
@@ -134,10 +135,10 @@ func Run(ctx context.Context, o Options, log *slog.Logger, hooks Hooks) (err err
 	})
 	sink := p.metrics.Watch(tee(tee(p.bridge, hooks.Signal), p.tellGateway))
 
-	eras, err := client.OpenEras(filepath.Join(p.layout.State(), "eras.json"))
+	eras, err := handshake.OpenEras(filepath.Join(p.layout.State(), "eras.json"))
 	if err != nil {
 		p.log.Warn("what was known of the servers' protocol eras is lost", "error", err)
-		eras = client.NewEras()
+		eras = handshake.NewEras()
 	}
 	if p.manager, err = client.New(client.Options{
 		Sink: sink, Logger: p.log, Eras: eras, Name: "aurora-platform", Version: version,

@@ -28,7 +28,7 @@ import (
 	"github.com/aurorabot-dev/platform/bridge/bus"
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/control"
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/control/endpoint"
-	"github.com/aurorabot-dev/platform/mcpkit/client"
+	"github.com/aurorabot-dev/platform/mcpkit/client/session/handshake"
 	"github.com/aurorabot-dev/platform/mcpkit/strict"
 )
 
@@ -37,7 +37,7 @@ var version = "0.1.0-dev"
 
 // BuildVersion says what this binary is.
 func BuildVersion() control.Version {
-	v := control.Version{Version: version, Go: runtime.Version(), Protocols: newestFirst(client.ProtocolVersions)}
+	v := control.Version{Version: version, Go: runtime.Version(), Protocols: newestFirst(handshake.ProtocolVersions)}
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, s := range info.Settings {
 			if s.Key == "vcs.revision" {

@@ -15,8 +15,9 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/aurorabot-dev/platform/mcpkit/client"
 	"github.com/aurorabot-dev/platform/mcpkit/client/httpwire"
+	"github.com/aurorabot-dev/platform/mcpkit/client/session"
+	"github.com/aurorabot-dev/platform/mcpkit/client/session/handshake"
 	"github.com/aurorabot-dev/platform/mcpkit/manifest"
 	"github.com/aurorabot-dev/platform/mcpkit/serverkit"
 )
@@ -89,15 +90,15 @@ func stopPolicy(m *manifest.Manifest) serverkit.StopPolicy {
 	return serverkit.StopPolicy{CloseWait: s.CloseWait.Duration, TermWait: s.TermWait.Duration, Drain: drain}
 }
 
-func serverConfig(m *manifest.Manifest) client.ServerConfig {
+func serverConfig(m *manifest.Manifest) session.Config {
 	var roots []*mcp.Root
 	if m.MCP.Roots {
 		roots = []*mcp.Root{{URI: (&url.URL{Scheme: "file", Path: m.WorkDir()}).String(), Name: "working directory"}}
 	}
-	return client.ServerConfig{
+	return session.Config{
 		Roots: roots, Sampling: m.MCP.Sampling, Elicit: m.MCP.Elicitation,
 		CallTimeout: m.MCP.CallTimeout.Duration, MaxCallTime: m.MCP.MaxCallTime.Duration, MaxLine: int(m.MCP.MaxLine),
-		Relay: client.Relay{Roots: m.MCP.Roots, Sampling: m.MCP.Sampling, Elicitation: m.MCP.Elicitation},
+		Relay: handshake.Features{Roots: m.MCP.Roots, Sampling: m.MCP.Sampling, Elicitation: m.MCP.Elicitation},
 	}
 }
 
@@ -128,7 +129,7 @@ func (p *Platform) wire(m *manifest.Manifest) (*httpwire.Wire, error) {
 
 // connect opens a session over a fresh process's pipes, or to a server at a URL.
 func (p *Platform) connect(ctx context.Context, m *manifest.Manifest, in serverkit.Instance, pipes serverkit.Pipes) (serverkit.Session, error) {
-	c := client.Conn{
+	c := session.Conn{
 		Server: in.Name, Alias: m.Alias, Instance: fmt.Sprint(in.Number), Crashes: in.Crashes, Config: serverConfig(m),
 		Hold: true, // until the start of the server has been told
 	}
@@ -144,26 +145,26 @@ func (p *Platform) connect(ctx context.Context, m *manifest.Manifest, in serverk
 	s, err := p.manager.Connect(ctx, c)
 	if err != nil {
 		p.authority.refused(in.Name, err)
-		if errors.Is(err, client.ErrProbeKilled) {
+		if errors.Is(err, handshake.ErrProbeKilled) {
 			return nil, fmt.Errorf("%w: %w", serverkit.ErrRespawn, err)
 		}
 		return nil, err
 	}
-	return session{s}, nil
+	return kitSession{s}, nil
 }
 
-// session is a client's session as the server kit sees it.
-type session struct{ *client.Session }
+// kitSession is a client's session as the server kit sees it.
+type kitSession struct{ *session.Session }
 
-func (s session) Err() error {
+func (s kitSession) Err() error {
 	err := s.Session.Err()
-	if errors.Is(err, client.ErrHung) {
+	if errors.Is(err, session.ErrHung) {
 		return fmt.Errorf("%w: %w", serverkit.ErrHung, err)
 	}
 	return err
 }
 
-func (s session) Info() serverkit.SessionInfo {
+func (s kitSession) Info() serverkit.SessionInfo {
 	i := s.Session.Info()
 	return serverkit.SessionInfo{
 		ProtocolVersion: i.ProtocolVersion, ServerName: i.ServerName, ServerVersion: i.ServerVersion, Tools: i.Tools,

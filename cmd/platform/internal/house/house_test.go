@@ -76,7 +76,6 @@ var longer = map[string]string{
 	"cmd/platform/internal/daemon":         "being split",
 	"mcpkit/appkit":                        "being split",
 	"mcpkit/auth":                          "being split",
-	"mcpkit/client":                        "being split",
 	"mcpkit/host":                          "being split",
 	"mcpkit/serverkit":                     "being split",
 }

@@ -1,4 +1,4 @@
-package client
+package catalog
 
 import (
 	"encoding/json"
@@ -15,7 +15,7 @@ func FuzzDecodeTool(f *testing.F) {
 		if !json.Valid(raw) { // as everything that passes the scanner
 			return
 		}
-		tool, reason := decodeTool(raw)
+		tool, reason := Decode(raw)
 		if (tool == nil) == (reason == "") {
 			t.Fatalf("%v with %q", tool, reason)
 		}
