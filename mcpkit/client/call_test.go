@@ -117,7 +117,7 @@ func TestACallEndsByItsTimeOrWithItsCallerAndTheServerIsTold(t *testing.T) {
 
 	ctx, cancel := context.WithCancelCause(deadline(t))
 	time.AfterFunc(20*time.Millisecond, func() { cancel(errors.New("the person left")) })
-	_, err = k.Call(ctx, features.CallRequest{Server: "hang-call", Tool: "echo", Timeout: patience})
+	_, err = k.Call(ctx, features.CallRequest{Server: "hang-call", Tool: "echo", Timeout: testTimeout})
 	if f := faultOf(t, err); f.Code != fault.Cancelled || f.Outcome != fault.OutcomeUnknown {
 		t.Errorf("by the caller: %v, outcome %q", f, f.Outcome)
 	}

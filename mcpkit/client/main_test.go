@@ -27,8 +27,8 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// patience is how long a test waits for what must come.
-const patience = 2 * time.Minute
+// testTimeout is how long a test waits for what must come.
+const testTimeout = 2 * time.Minute
 
 // kit is a manager, what it was heard to say, and what it logged.
 type kit struct {
@@ -51,7 +51,7 @@ func newKit(t testing.TB, change ...func(*client.Options)) *kit {
 	}
 	k.Manager = m
 	t.Cleanup(func() {
-		ctx, cancel := contextWithTimeout(patience)
+		ctx, cancel := contextWithTimeout(testTimeout)
 		defer cancel()
 		if err := m.Close(ctx); err != nil {
 			t.Error(err)
@@ -121,7 +121,7 @@ func (k *kit) toolNames() (names []string) {
 
 func deadline(t testing.TB) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 	t.Cleanup(cancel)
 	return ctx
 }
@@ -138,9 +138,9 @@ func faultOf(t testing.TB, err error) *fault.Error {
 // eventually waits until cond holds.
 func eventually(t testing.TB, what string, cond func() bool) {
 	t.Helper()
-	for end := time.Now().Add(patience); !cond(); time.Sleep(2 * time.Millisecond) {
+	for end := time.Now().Add(testTimeout); !cond(); time.Sleep(2 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("not in %v: %s", patience, what)
+			t.Fatalf("not in %v: %s", testTimeout, what)
 		}
 	}
 }

@@ -65,7 +65,7 @@ func TestAHeldSessionThatEndsIsReleasedInTime(t *testing.T) {
 	c.Stdout.Close()
 	select {
 	case <-s.Done():
-	case <-time.After(patience):
+	case <-time.After(testTimeout):
 		t.Fatal("it never ends")
 	}
 	k.waitOf(t, signal.AppEvent, 1)
@@ -172,7 +172,7 @@ func TestABurstArrivesOnceInOrderThoughTheSinkIsSlow(t *testing.T) {
 	case <-done:
 	case <-s.Done():
 		t.Fatalf("the session ended: %v", s.Err())
-	case <-time.After(patience):
+	case <-time.After(testTimeout):
 		t.Fatalf("%d arrived", next.Load())
 	}
 	if w := wrong.Load(); w != nil {

@@ -123,7 +123,7 @@ func TestABrokenStreamOfChangesIsOpenedAgainAndSaysThatSomeMayBeMissed(t *testin
 	eventually(t, "the stream again", func() bool { return len(m.listens()) > len(before) })
 	select {
 	case <-w.Changed():
-	case <-time.After(patience):
+	case <-time.After(testTimeout):
 		t.Fatal("nobody said that a change may have been missed")
 	}
 	eventually(t, "the record of it", func() bool {

@@ -172,7 +172,7 @@ func TestAHungServerIsNoticedBySilence(t *testing.T) {
 }
 
 func TestWhereThereIsNoPingDiscoverIsTheSignOfLife(t *testing.T) {
-	quick := session.Config{PingInterval: 20 * time.Millisecond, PingTimeout: patience}
+	quick := session.Config{PingInterval: 20 * time.Millisecond, PingTimeout: testTimeout}
 	k := newKit(t)
 	s := k.connectWith(t, quick, "modern")
 	eventually(t, "three signs of life", func() bool {

@@ -241,7 +241,7 @@ func TestAServerIsToldOfTheCallsThatAClosedSessionGivesUp(t *testing.T) {
 
 func TestARefusalOfPingIsASignOfLife(t *testing.T) {
 	k, m := newKit(t), newMemory()
-	s := k.connectMemory(t, m, session.Config{PingInterval: 10 * time.Millisecond, PingTimeout: patience})
+	s := k.connectMemory(t, m, session.Config{PingInterval: 10 * time.Millisecond, PingTimeout: testTimeout})
 	eventually(t, "three pings", func() bool { return m.has(`"method":"ping"`) >= 3 })
 	if s.Err() != nil {
 		t.Error(s.Err())

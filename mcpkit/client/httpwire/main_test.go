@@ -24,12 +24,12 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// patience is how long a test waits for what must come.
-const patience = 2 * time.Minute
+// testTimeout is how long a test waits for what must come.
+const testTimeout = 2 * time.Minute
 
 func deadline(t testing.TB) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 	t.Cleanup(cancel)
 	return ctx
 }
@@ -63,7 +63,7 @@ func newServer(t testing.TB) (*mcp.Server, *counts) {
 		select {
 		case <-ctx.Done():
 			c.left <- ctx.Err()
-		case <-time.After(patience):
+		case <-time.After(testTimeout):
 			c.left <- nil
 		}
 		return said("waited"), nil, nil
@@ -163,11 +163,11 @@ func newKit(t testing.TB) *kit {
 	t.Helper()
 	k := &kit{heard: &heard{}}
 	var err error
-	if k.Manager, err = client.New(client.Options{Sink: k.heard, Name: "test", ProbeTimeout: patience}); err != nil {
+	if k.Manager, err = client.New(client.Options{Sink: k.heard, Name: "test", ProbeTimeout: testTimeout}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 		defer cancel()
 		if err := k.Close(ctx); err != nil {
 			t.Error(err)
@@ -255,7 +255,7 @@ func wantFault(t testing.TB, err error, code string, outcome fault.Outcome, word
 // eventually waits until ok.
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	for end := time.Now().Add(patience); !ok(); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(testTimeout); !ok(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("it never happened: %s", what)
 		}

@@ -19,7 +19,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-const patience = 2 * time.Minute
+const testTimeout = 2 * time.Minute
 
 // writer is a stdin that keeps what it is given, and counts the writes; while
 // it is held nothing is taken.
@@ -49,7 +49,7 @@ func (w *writer) Close() error { return nil }
 func TestMessagesKeepTheirOrderAndGatherWhileTheServerIsSlow(t *testing.T) {
 	w := &writer{hold: make(chan struct{})}
 	out, outW := io.Pipe()
-	p := New(w, out, 100, patience, nil)
+	p := New(w, out, 100, testTimeout, nil)
 	var want strings.Builder
 	for i := range 1000 {
 		msg := fmt.Sprintf(`{"n":%d}`, i)
@@ -59,7 +59,7 @@ func TestMessagesKeepTheirOrderAndGatherWhileTheServerIsSlow(t *testing.T) {
 		want.WriteString(msg + "\n")
 	}
 	close(w.hold)
-	p.CloseSend(patience)
+	p.CloseSend(testTimeout)
 	if w.b.String() != want.String() {
 		t.Error("messages were lost, changed, or moved")
 	}
@@ -76,7 +76,7 @@ func TestMessagesKeepTheirOrderAndGatherWhileTheServerIsSlow(t *testing.T) {
 func TestSendWaitsForRoomAsLongAsItsCaller(t *testing.T) {
 	w := &writer{hold: make(chan struct{})}
 	out, _ := io.Pipe()
-	p := New(w, out, 100, patience, nil)
+	p := New(w, out, 100, testTimeout, nil)
 	msg := make([]byte, queueLimit/2)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
@@ -103,7 +103,7 @@ func TestSendWaitsForRoomAsLongAsItsCaller(t *testing.T) {
 func TestTrySendNeverWaitsAndIsBounded(t *testing.T) {
 	w := &writer{hold: make(chan struct{})}
 	out, _ := io.Pipe()
-	p := New(w, out, 100, patience, nil)
+	p := New(w, out, 100, testTimeout, nil)
 	n := 0
 	for p.TrySend(make([]byte, 10_000)) {
 		if n++; n > 1000 {
@@ -176,7 +176,7 @@ func TestASlowReaderIsNotHung(t *testing.T) {
 func TestWhatAServerWroteIsReadThoughItReadsNoMore(t *testing.T) {
 	w := &writer{err: os.ErrPermission}
 	out, outW := io.Pipe()
-	p := New(w, out, 100, patience, nil)
+	p := New(w, out, 100, testTimeout, nil)
 	if err := p.Send(t.Context(), []byte("x")); err != nil {
 		t.Fatal(err)
 	}
@@ -197,7 +197,7 @@ func TestTheEndThatDoesNotComeIsNotWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		out, outW := io.Pipe()
 		defer outW.Close()
-		p := New(&writer{err: os.ErrPermission}, out, 100, patience, nil)
+		p := New(&writer{err: os.ErrPermission}, out, 100, testTimeout, nil)
 		if err := p.Send(t.Context(), []byte("x")); err != nil {
 			t.Fatal(err)
 		}
@@ -217,7 +217,7 @@ func TestMessagesOfSeveralSendersKeepTheirOrder(t *testing.T) {
 	}
 	out, outW := io.Pipe()
 	defer outW.Close()
-	p := New(w, out, 100, patience, nil)
+	p := New(w, out, 100, testTimeout, nil)
 	const senders, each = 4, 2000
 	pad := strings.Repeat("x", 1000)
 	var work sync.WaitGroup
@@ -236,7 +236,7 @@ func TestMessagesOfSeveralSendersKeepTheirOrder(t *testing.T) {
 	}
 	go func() {
 		work.Wait()
-		p.CloseSend(patience)
+		p.CloseSend(testTimeout)
 	}()
 	var next [senders]int
 	lines := bufio.NewScanner(r)
