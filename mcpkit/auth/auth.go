@@ -127,7 +127,7 @@ type Client struct {
 	url   *url.URL
 	log   *slog.Logger
 	fetch *discovery.Fetcher
-	party *issuer.Party
+	oauth *issuer.Client
 
 	turn     chan struct{} // holds one token: who has it changes the record
 	failed   error         // of the last renewal; with the turn
@@ -201,7 +201,7 @@ func New(cfg Config, o Options) (*Client, error) {
 	o.Secret(cfg.Token, cfg.ClientSecret)
 	c := &Client{cfg: cfg, opts: o, url: u, log: o.Logger.With("server", cfg.Server), turn: make(chan struct{}, 1)}
 	c.fetch = discovery.New(discovery.Options{Server: u, Issuer: cfg.Issuer, Proxy: o.Proxy, TLS: o.TLS})
-	c.party = &issuer.Party{
+	c.oauth = &issuer.Client{
 		Fetch: c.fetch, Server: u, Secret: o.Secret, Logger: c.log, Name: o.Name,
 		ClientID: cfg.ClientID, ClientSecret: cfg.ClientSecret, Method: cfg.Method, Key: cfg.Key,
 		MetadataURL: cfg.ClientMetadataURL, Audience: cfg.Audience,
@@ -413,7 +413,7 @@ func (c *Client) Logout(ctx context.Context) (revoked int, err error) {
 	all, err := c.opts.Store.Find(c.cfg.Server)
 	faults := []error{err}
 	for _, r := range all {
-		n, err := c.party.Revoke(ctx, r)
+		n, err := c.oauth.Revoke(ctx, r)
 		revoked += n
 		faults = append(faults, err, c.opts.Store.Delete(r.Key))
 	}

@@ -252,7 +252,7 @@ func (c *Client) renew(ctx context.Context, stale string) (*tokens.Record, error
 		}
 	}
 	next := *rec
-	if err := c.party.Ask(ctx, &next, form); err != nil {
+	if err := c.oauth.Ask(ctx, &next, form); err != nil {
 		if ctx.Err() == nil {
 			c.failed, c.failedAt = err, time.Now()
 		}
@@ -310,7 +310,7 @@ func (c *Client) machine(ctx context.Context, sent string, ch discovery.Challeng
 	if err != nil {
 		return err
 	}
-	client, err := c.party.Register(ctx, found, "", nil)
+	client, err := c.oauth.Register(ctx, found, "", nil)
 	if err != nil {
 		return err
 	}
@@ -319,7 +319,7 @@ func (c *Client) machine(ctx context.Context, sent string, ch discovery.Challeng
 	if err != nil {
 		return err
 	}
-	if err := c.party.Ask(ctx, next, form); err != nil {
+	if err := c.oauth.Ask(ctx, next, form); err != nil {
 		if oe, ok := errors.AsType[*issuer.Error](err); ok && !oe.Temporary() {
 			return c.needed(false, "%v", oe)
 		}

@@ -90,7 +90,7 @@ func (c *Client) begin(ctx context.Context, redirectURI string, ch discovery.Cha
 	if err != nil {
 		return nil, err
 	}
-	client, err := c.party.Register(ctx, found, redirectURI, prior)
+	client, err := c.oauth.Register(ctx, found, redirectURI, prior)
 	if err != nil {
 		return nil, c.mendable(err)
 	}
@@ -203,7 +203,7 @@ func (l *Login) exchange(ctx context.Context, code string) error {
 		return err
 	}
 	defer unlock()
-	if err := c.party.Ask(ctx, rec, form); err != nil {
+	if err := c.oauth.Ask(ctx, rec, form); err != nil {
 		return c.mendable(err)
 	}
 	if err := c.put(rec); err != nil {

@@ -1,11 +1,11 @@
 // Package issuer speaks to an authorization server as a client of it: it
 // registers, proves who it is, asks for tokens, checks them and has them revoked.
 //
-//	p := &issuer.Party{Fetch: fetcher, Server: serverURL, Secret: secret}
-//	client, err := p.Register(ctx, found, redirectURI, nil)
+//	c := &issuer.Client{Fetch: fetcher, Server: serverURL, Secret: secret}
+//	client, err := c.Register(ctx, found, redirectURI, nil)
 //	rec := issuer.Record("im.example", found, client)
 //	form := issuer.Grant("authorization_code", found.Resource)
-//	err = p.Ask(ctx, rec, form) // rec has the tokens
+//	err = c.Ask(ctx, rec, form) // rec has the tokens
 //
 // It keeps nothing, and knows neither when a token is needed nor for which request.
 // No error holds what was sent in confidence.
@@ -76,9 +76,9 @@ const (
 	methodJWT   = "private_key_jwt"
 )
 
-// Party is who speaks to the issuers of one server. It is not changed after its
-// first use.
-type Party struct {
+// Client is the OAuth client of one MCP server at the issuers that protect the
+// server. Its fields are not changed after its first use.
+type Client struct {
 	Fetch  *discovery.Fetcher
 	Server *url.URL // the MCP server
 	Secret func(values ...string)
@@ -97,13 +97,13 @@ type Party struct {
 // with a metadata document where the issuer reads such, else one that was
 // registered before, else a new one
 // (https://modelcontextprotocol.io/specification/2025-11-25/basic/authorization#client-registration-approaches).
-func (p *Party) Register(ctx context.Context, found *discovery.Found, redirectURI string, prior *tokens.Record) (tokens.Client, error) {
+func (c *Client) Register(ctx context.Context, found *discovery.Found, redirectURI string, prior *tokens.Record) (tokens.Client, error) {
 	meta := found.Meta
 	switch {
-	case p.ClientID != "":
-		return tokens.Client{ID: p.ClientID, Method: p.method(meta.TokenEndpointAuthMethodsSupported)}, nil
-	case p.MetadataURL != "" && meta.ClientIDMetadataDocumentSupported:
-		return tokens.Client{ID: p.MetadataURL, Method: methodNone}, nil
+	case c.ClientID != "":
+		return tokens.Client{ID: c.ClientID, Method: c.method(meta.TokenEndpointAuthMethodsSupported)}, nil
+	case c.MetadataURL != "" && meta.ClientIDMetadataDocumentSupported:
+		return tokens.Client{ID: c.MetadataURL, Method: methodNone}, nil
 	case prior != nil && prior.Key.Issuer == found.Issuer && prior.Client.ID != "" && prior.Client.RedirectURI == redirectURI &&
 		(prior.Client.SecretExpires.IsZero() || time.Now().Before(prior.Client.SecretExpires)):
 		return prior.Client, nil
@@ -120,13 +120,13 @@ func (p *Party) Register(ctx context.Context, found *discovery.Found, redirectUR
 	}
 	body, err := json.Marshal(&oauthex.ClientRegistrationMetadata{
 		RedirectURIs: []string{redirectURI}, TokenEndpointAuthMethod: method, ApplicationType: "native",
-		GrantTypes: []string{"authorization_code", "refresh_token"}, ResponseTypes: []string{"code"}, ClientName: p.Name,
+		GrantTypes: []string{"authorization_code", "refresh_token"}, ResponseTypes: []string{"code"}, ClientName: c.Name,
 	})
 	if err != nil {
 		return tokens.Client{}, err
 	}
 	header := http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json"}}
-	raw, _, err := p.Fetch.Do(ctx, http.MethodPost, meta.RegistrationEndpoint, header, bytes.NewReader(body))
+	raw, _, err := c.Fetch.Do(ctx, http.MethodPost, meta.RegistrationEndpoint, header, bytes.NewReader(body))
 	if err != nil {
 		return tokens.Client{}, fmt.Errorf("registering a client: %w", issuerError(found.Issuer, err))
 	}
@@ -134,25 +134,25 @@ func (p *Party) Register(ctx context.Context, found *discovery.Found, redirectUR
 	if err := json.Unmarshal(raw, &res); err != nil || res.ClientID == "" {
 		return tokens.Client{}, fmt.Errorf("registering a client at %s: the answer cannot be read", found.Issuer)
 	}
-	p.Secret(res.ClientSecret)
+	c.Secret(res.ClientSecret)
 	method = cmp.Or(res.TokenEndpointAuthMethod, method)
 	if res.ClientSecret == "" {
 		method = methodNone
 	}
-	p.Logger.Info("registered as a client", "issuer", found.Issuer, "client_id", res.ClientID)
+	c.Logger.Info("registered as a client", "issuer", found.Issuer, "client_id", res.ClientID)
 	return tokens.Client{
 		ID: res.ClientID, Secret: res.ClientSecret, Method: method, RedirectURI: redirectURI, SecretExpires: res.ClientSecretExpiresAt,
 	}, nil
 }
 
 // method is how a configured client authenticates at the token endpoint.
-func (p *Party) method(supported []string) string {
+func (c *Client) method(supported []string) string {
 	switch {
-	case p.Method != "":
-		return p.Method
-	case p.Key != nil:
+	case c.Method != "":
+		return c.Method
+	case c.Key != nil:
 		return methodJWT
-	case p.ClientSecret == "":
+	case c.ClientSecret == "":
 		return methodNone
 	case !slices.Contains(supported, methodBasic) && slices.Contains(supported, methodPost):
 		return methodPost
@@ -161,9 +161,9 @@ func (p *Party) method(supported []string) string {
 }
 
 // identify adds to a request of a token endpoint who asks.
-func (p *Party) identify(form url.Values, header http.Header, client tokens.Client, issuer string) error {
-	secret := cmp.Or(client.Secret, p.ClientSecret)
-	if client.Secret == "" && client.ID != p.ClientID {
+func (c *Client) identify(form url.Values, header http.Header, client tokens.Client, issuer string) error {
+	secret := cmp.Or(client.Secret, c.ClientSecret)
+	if client.Secret == "" && client.ID != c.ClientID {
 		secret = "" // a configured secret is the configured client's
 	}
 	switch client.Method {
@@ -174,14 +174,14 @@ func (p *Party) identify(form url.Values, header http.Header, client tokens.Clie
 		form.Set("client_id", client.ID)
 		form.Set("client_secret", secret)
 	case methodJWT:
-		if p.Key == nil {
+		if c.Key == nil {
 			return errors.New("private_key_jwt needs a key")
 		}
-		assertion, err := assert(p.Key, client.ID, issuer, time.Now())
+		assertion, err := assert(c.Key, client.ID, issuer, time.Now())
 		if err != nil {
 			return err
 		}
-		p.Secret(assertion)
+		c.Secret(assertion)
 		form.Set("client_id", client.ID)
 		form.Set("client_assertion_type", "urn:ietf:params:oauth:client-assertion-type:jwt-bearer")
 		form.Set("client_assertion", assertion)
@@ -231,8 +231,8 @@ type answer struct {
 }
 
 // Ask makes a token request and puts what is issued into rec.
-func (p *Party) Ask(ctx context.Context, rec *tokens.Record, form url.Values) error {
-	raw, err := p.post(ctx, rec, rec.TokenEndpoint, form)
+func (c *Client) Ask(ctx context.Context, rec *tokens.Record, form url.Values) error {
+	raw, err := c.post(ctx, rec, rec.TokenEndpoint, form)
 	if err != nil {
 		return fmt.Errorf("asking for a token: %w", err)
 	}
@@ -240,7 +240,7 @@ func (p *Party) Ask(ctx context.Context, rec *tokens.Record, form url.Values) er
 	if err := json.Unmarshal(raw, &a); err != nil {
 		return fmt.Errorf("asking %s for a token: the answer cannot be read", rec.Key.Issuer)
 	}
-	p.Secret(a.AccessToken, a.RefreshToken)
+	c.Secret(a.AccessToken, a.RefreshToken)
 	switch {
 	case a.AccessToken == "" || strings.ContainsFunc(a.AccessToken, func(r rune) bool { return r <= ' ' || r > '~' }):
 		return fmt.Errorf("asking %s for a token: there is none in the answer", rec.Key.Issuer)
@@ -260,18 +260,18 @@ func (p *Party) Ask(ctx context.Context, rec *tokens.Record, form url.Values) er
 		rec.Scopes = strings.Fields(scope) // RFC 6749 section 5.1: what was asked for
 	}
 	rec.Wanted = slices.DeleteFunc(slices.Clone(rec.Wanted), func(s string) bool { return slices.Contains(rec.Scopes, s) })
-	return p.inspect(rec, now)
+	return c.inspect(rec, now)
 }
 
 // inspect checks what a JWT access token says of itself; it is not for its bearer
 // to read any other.
-func (p *Party) inspect(rec *tokens.Record, now time.Time) error {
+func (c *Client) inspect(rec *tokens.Record, now time.Time) error {
 	claims := readClaims(rec.Access)
 	if claims == nil {
 		return nil
 	}
 	if len(claims.Audience) > 0 {
-		good := append([]string{rec.Key.Resource, discovery.Canonical(p.Server)}, p.Audience...)
+		good := append([]string{rec.Key.Resource, discovery.Canonical(c.Server)}, c.Audience...)
 		if !slices.ContainsFunc(good, func(a string) bool { return oauthex.MatchesResource(claims.Audience, a) }) {
 			return unusable("the token that %s has issued is for %s, not for %s; if that is right, write it as audience",
 				rec.Key.Issuer, Clean(strings.Join(claims.Audience, ", ")), rec.Key.Resource)
@@ -293,12 +293,12 @@ func (p *Party) inspect(rec *tokens.Record, now time.Time) error {
 }
 
 // post sends a form to an endpoint of the record's issuer.
-func (p *Party) post(ctx context.Context, rec *tokens.Record, endpoint string, form url.Values) ([]byte, error) {
+func (c *Client) post(ctx context.Context, rec *tokens.Record, endpoint string, form url.Values) ([]byte, error) {
 	header := http.Header{"Content-Type": {"application/x-www-form-urlencoded"}, "Accept": {"application/json"}}
-	if err := p.identify(form, header, rec.Client, rec.Key.Issuer); err != nil {
+	if err := c.identify(form, header, rec.Client, rec.Key.Issuer); err != nil {
 		return nil, err
 	}
-	raw, _, err := p.Fetch.Do(ctx, http.MethodPost, endpoint, header, strings.NewReader(form.Encode()))
+	raw, _, err := c.Fetch.Do(ctx, http.MethodPost, endpoint, header, strings.NewReader(form.Encode()))
 	if err != nil {
 		err = issuerError(rec.Key.Issuer, err)
 		if oe, ok := errors.AsType[*Error](err); ok {
@@ -349,16 +349,16 @@ func Clean(s string) string {
 
 // Revoke asks the issuer to take a record's tokens back (RFC 7009), the refresh
 // token first. It returns how many it took.
-func (p *Party) Revoke(ctx context.Context, rec *tokens.Record) (revoked int, err error) {
+func (c *Client) Revoke(ctx context.Context, rec *tokens.Record) (revoked int, err error) {
 	if rec.RevocationEndpoint == "" {
 		return 0, nil
 	}
-	p.Secret(rec.Access, rec.Refresh)
+	c.Secret(rec.Access, rec.Refresh)
 	for _, t := range []struct{ token, hint string }{{rec.Refresh, "refresh_token"}, {rec.Access, "access_token"}} {
 		if t.token == "" {
 			continue
 		}
-		if _, err := p.post(ctx, rec, rec.RevocationEndpoint, url.Values{"token": {t.token}, "token_type_hint": {t.hint}}); err != nil {
+		if _, err := c.post(ctx, rec, rec.RevocationEndpoint, url.Values{"token": {t.token}, "token_type_hint": {t.hint}}); err != nil {
 			return revoked, fmt.Errorf("revoking a token of %s: %w", rec.Key.Server, err)
 		}
 		revoked++
