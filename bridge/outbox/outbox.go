@@ -90,6 +90,8 @@ type Options struct {
 	// rescan is how often the folder is looked at, as notifications of the file
 	// system are only hints; 0 means 2 s. Tests look more often.
 	rescan time.Duration
+	// looked is called after a look for a request in a folder; tests move files then.
+	looked func(folder string)
 }
 
 // Outbox watches one outbox folder. Make it with New and let one goroutine call
@@ -116,6 +118,9 @@ func New(o Options) (*Outbox, error) {
 		o.Ready = func(context.Context, string) {}
 	}
 	o.rescan = cmp.Or(o.rescan, 2*time.Second)
+	if o.looked == nil {
+		o.looked = func(string) {}
+	}
 	for _, dir := range []string{Pending, Waiting, Processing, Done, Failed} {
 		if err := os.MkdirAll(filepath.Join(o.Dir, dir), 0o700); err != nil {
 			return nil, fmt.Errorf("making the outbox: %w", err)
@@ -241,8 +246,10 @@ func (x *Outbox) end(name string) {
 func (x *Outbox) take(ctx context.Context, name, id string) {
 	slot := x.slots
 	defer func() { <-slot }()
-	for _, folder := range []string{Done, Processing, Waiting} {
-		switch _, err := os.Lstat(x.path(folder, name)); {
+	for _, folder := range []string{Waiting, Processing, Done} { // in the order in which a request moves, so that none is missed
+		_, err := os.Lstat(x.path(folder, name))
+		x.o.looked(folder)
+		switch {
 		case err == nil:
 			x.refuse(Pending, name, "there was a request with this id before; it is in "+folder+"/")
 			return
@@ -392,7 +399,7 @@ func writeReason(path, reason string) error {
 // crash between its steps leaves the request in both folders: its second name is
 // refused then. Where it fails the request is where it was.
 func (x *Outbox) claim(name, folder string) error {
-	if err := os.Link(x.path(Pending, name), x.path(folder, name)); err != nil {
+	if err := x.into(folder, func() error { return os.Link(x.path(Pending, name), x.path(folder, name)) }); err != nil {
 		return err
 	}
 	err := durable.SyncDir(filepath.Join(x.o.Dir, folder))
@@ -406,6 +413,23 @@ func (x *Outbox) claim(name, folder string) error {
 		x.o.Logger.Warn("a request may come back after power loss, and be refused then", "file", name, "error", err)
 	}
 	return nil
+}
+
+// into does step, which gives a file a name in folder. Where the folder was removed,
+// it is made anew and step is done again.
+func (x *Outbox) into(folder string, step func() error) error {
+	err := step()
+	if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if made := os.Mkdir(x.path(folder, ""), 0o700); made != nil {
+		return err // the folder is there: the file is gone
+	}
+	x.o.Logger.Warn("a folder of the outbox was removed and is made anew", "folder", folder)
+	if err := durable.SyncDir(x.o.Dir); err != nil {
+		return err
+	}
+	return step()
 }
 
 // prune forgets finished requests that are older than keep.
@@ -443,7 +467,7 @@ func lastMoved(info fs.FileInfo) time.Time {
 // move renames a file between folders, durably.
 func (x *Outbox) move(from, to, name string) error {
 	src, dst := filepath.Join(x.o.Dir, from), filepath.Join(x.o.Dir, to)
-	if err := os.Rename(filepath.Join(src, name), filepath.Join(dst, name)); err != nil {
+	if err := x.into(to, func() error { return os.Rename(filepath.Join(src, name), filepath.Join(dst, name)) }); err != nil {
 		return err
 	}
 	return errors.Join(durable.SyncDir(dst), durable.SyncDir(src))

@@ -102,6 +102,8 @@ type box struct {
 	calls atomic.Int64
 	do    func(ctx context.Context, c host.Call) error
 	given map[string]chan host.Replies // by call
+
+	looked func(folder string) // see Options
 }
 
 func open(t *testing.T, do func(ctx context.Context, c host.Call) error) *box {
@@ -113,7 +115,7 @@ func open(t *testing.T, do func(ctx context.Context, c host.Call) error) *box {
 
 func (b *box) start() {
 	b.t.Helper()
-	x, err := New(Options{Dir: b.dir, Caller: b, Sink: b, Answer: b.answer, rescan: 200 * time.Millisecond})
+	x, err := New(Options{Dir: b.dir, Caller: b, Sink: b, Answer: b.answer, rescan: 200 * time.Millisecond, looked: b.looked})
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -186,6 +188,44 @@ func (b *box) count(folder string) int {
 		b.t.Fatal(err)
 	}
 	return len(all)
+}
+
+func TestARequestThatMovesOnBetweenTwoLooksIsNotRunAgain(t *testing.T) {
+	const name = "call_twice.json"
+	b := &box{t: t, dir: t.TempDir(), do: func(context.Context, host.Call) error { return nil }}
+	b.looked = func(string) {
+		if err := os.Rename(b.path(Processing, name), b.path(Done, name)); err != nil && !errors.Is(err, os.ErrNotExist) {
+			t.Error(err)
+		}
+	}
+	b.start()
+	t.Cleanup(b.end)
+	b.put("call_first.json", `{"name":"s.t"}`)
+	b.until("the first, so that nothing is left of an earlier run", func() bool { return b.there(Done, "call_first.json") })
+	if err := os.WriteFile(b.path(Processing, name), []byte(`{"name":"s.t"}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	b.put(name, `{"name":"s.t"}`)
+	b.until("the end of the second request", func() bool { return !b.there(Pending, name) })
+	b.until("the refusal", func() bool { return b.there(Failed, name) || b.calls.Load() > 1 })
+	if n := b.calls.Load(); n != 1 || !b.there(Done, name) {
+		t.Errorf("%d calls; done: %t", n, b.there(Done, name))
+	}
+}
+
+func TestAFolderThatWasRemovedIsMadeAnewForTheNextRequest(t *testing.T) {
+	b := open(t, func(context.Context, host.Call) error { return nil })
+	for i, folder := range []string{Processing, Done} {
+		if err := os.RemoveAll(b.path(folder, "")); err != nil {
+			t.Fatal(err)
+		}
+		name := fmt.Sprintf("call_%d.json", i)
+		b.put(name, `{"name":"s.t"}`)
+		b.until(name+" in done", func() bool { return b.there(Done, name) })
+	}
+	if n := b.calls.Load(); n != 2 {
+		t.Errorf("%d calls", n)
+	}
 }
 
 func TestWhatIsNoFileIsRefusedAndTouchesNothing(t *testing.T) {

@@ -70,7 +70,7 @@ func (x *Outbox) recover(left []*leftover) bool {
 	for _, l := range left {
 		if l.names == nil {
 			entries, err := os.ReadDir(filepath.Join(x.o.Dir, l.folder))
-			if err != nil {
+			if err != nil && !errors.Is(err, fs.ErrNotExist) { // a folder that was removed has nothing
 				x.o.Logger.Error("reading the outbox failed", "error", err)
 				return false
 			}
