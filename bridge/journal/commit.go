@@ -123,7 +123,7 @@ func (j *Journal) commit(b *batch) error {
 			j.opt.Logger.Error("journal: writing failed, trying a new segment", "error", err)
 			continue // a new file may do
 		}
-		if !errors.As(err, new(errWaitForFiles)) { // that is no fault, and files are being made
+		if !errors.As(err, new(space.Later)) { // that is no fault, and files are being made
 			j.setState(err)
 		}
 		if space.IsFull(err) && time.Since(tidied) > j.opt.Retry {

@@ -28,12 +28,6 @@ func (j *Journal) checkRoom() error {
 	return d.Fits(j.reserve(), space.Need{}, 0)
 }
 
-// errWaitForFiles says that a batch waits until files of records before it are
-// made, for want of room for its own.
-type errWaitForFiles struct{ error }
-
-func (e errWaitForFiles) Unwrap() error { return e.error }
-
 // roomFor is an error while the disk has no room for b. Two things must fit beside
 // the reserve: the batch itself, and the files of all that is acknowledged, with
 // those of b. So every file that was promised can be made. The size is that of the
@@ -60,14 +54,14 @@ func (j *Journal) roomFor(b *batch) (size int64, err error) {
 	if j.opt.Outlet != "" {
 		// An outlet that is gone is reported by those who make the files.
 		if outlet, err := j.opt.look(j.opt.Outlet); err == nil && outlet.ID != d.ID {
-			here, err = space.Need{}, outlet.Fits(1, files, 0)
-			if err != nil && before.Files > 0 {
-				return 0, errWaitForFiles{err}
+			here = space.Need{}
+			if err := outlet.FitsFiles(before, files, 0); err != nil {
+				return 0, err
 			}
 		}
 	}
-	if err := d.Fits(1, here, newSegment); err != nil && before.Files > 0 {
-		return 0, errWaitForFiles{err} // with no file to be made, waiting would give no room
+	if err := d.FitsFiles(before, here, newSegment); err != nil {
+		return 0, err
 	}
 	return max(size, min(j.opt.SegmentBytes, d.Spare(here)/8)), nil
 }

@@ -90,6 +90,33 @@ func TestWhatIsAcknowledgedFindsRoomForItsFiles(t *testing.T) {
 	}
 }
 
+func TestABatchWhoseFilesNeverFindRoomWaitsThoughItIsTheFirst(t *testing.T) {
+	s := newSmall(1<<30, 15)
+	j := s.open(t, Options{Retry: time.Millisecond})
+	var pos uint64
+	if err := j.Append(t.Context(), func(q Queue) (err error) {
+		for i := range 20 {
+			if pos, err = q.Add(event(i + 1)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "it is told that inodes are missing", func() bool {
+		err := j.State().Err
+		return err != nil && strings.Contains(err.Error(), "inodes: 15 free, want 20")
+	})
+	if durable := j.Durable(); durable != 0 {
+		t.Errorf("%d records were acknowledged whose files find no room", durable)
+	}
+	s.files.Store(20)
+	if err := j.Wait(t.Context(), pos); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestTheReserveIsNeverEnteredAndRoomIsNoticed(t *testing.T) {
 	s := newSmall(1<<30, 1<<20)
 	j := s.open(t, Options{})

@@ -76,6 +76,27 @@ func (d Disk) Fits(times float64, files Need, bytes int64) error {
 	return nil
 }
 
+// Later says that files find no room beside those that are promised already: there
+// is room once these are made, and whoever they are for has taken them.
+type Later struct{ error }
+
+func (l Later) Unwrap() error { return l.error }
+
+// FitsFiles is an error unless all files and bytes more fit beside the reserve. It
+// is a [Later] where files that are promised already, before, are some of them.
+// Without these there is nothing to wait for: the files may then use the reserve,
+// but must find room on the disk.
+func (d Disk) FitsFiles(before, all Need, bytes int64) error {
+	err := d.Fits(1, all, bytes)
+	switch {
+	case err == nil:
+		return nil
+	case before.Files > 0:
+		return Later{err}
+	}
+	return d.Fits(0, all, bytes)
+}
+
 // blocks is what files take of the disk at most, in bytes.
 func (d Disk) blocks(files Need) float64 {
 	return float64(files.Bytes) + float64(files.Files)*d.Block
