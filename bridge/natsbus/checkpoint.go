@@ -38,7 +38,8 @@ type checkpointFile struct {
 	turn uint64
 }
 
-// openCheckpoint reads the latest whole slot; found is false when there is none.
+// openCheckpoint reads the latest whole slot; found is false when there is none. A
+// file of a newer version of the platform is an error.
 func openCheckpoint(dir string) (file checkpointFile, cp checkpoint, found bool, err error) {
 	f, err := os.OpenFile(filepath.Join(dir, checkpointName), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -47,7 +48,11 @@ func openCheckpoint(dir string) (file checkpointFile, cp checkpoint, found bool,
 	file.f = f
 	raw := make([]byte, 2*slots.Size)
 	n, _ := f.ReadAt(raw, 0) // what cannot be read is not there
-	turn, b := slots.Latest(raw[:n], checkpointMagic, checkpointSize)
+	turn, b, err := slots.Latest(f.Name(), raw[:n], checkpointMagic, checkpointSize)
+	if err != nil {
+		f.Close()
+		return file, cp, false, err
+	}
 	if turn > 0 {
 		le := binary.LittleEndian
 		file.turn, found = turn, true

@@ -3,7 +3,7 @@
 // whole.
 //
 //	err := slots.Write(f, "aurnats1", turn+1, body)
-//	turn, body := slots.Latest(raw, "aurnats1", size) // of the file's content
+//	turn, body, err := slots.Latest(path, raw, "aurnats1", size) // of the file's content
 //
 // A slot has 512 bytes: magic, turn, body, the crc32c of these, and nothing.
 // When the file is synced is the affair of its owner.
@@ -13,6 +13,8 @@ import (
 	"encoding/binary"
 	"hash/crc32"
 	"io"
+
+	"github.com/aurorabot-dev/platform/bridge/internal/format"
 )
 
 // Size is that of a slot in bytes.
@@ -32,8 +34,14 @@ func Write(w io.WriterAt, magic string, turn uint64, body []byte) error {
 }
 
 // Latest is the body, of size bytes, of the whole slot that was written last, and
-// its turn: 0 when no slot is whole. The body is a part of raw.
-func Latest(raw []byte, magic string, size int) (turn uint64, body []byte) {
+// its turn: 0 when no slot is whole. The body is a part of raw, which is the content
+// of the file at path. A slot of a newer version is a [format.ErrNewer].
+func Latest(path string, raw []byte, magic string, size int) (turn uint64, body []byte, err error) {
+	for slot := raw; len(slot) > 0; slot = slot[min(Size, len(slot)):] {
+		if err := format.Check(path, slot, magic); err != nil {
+			return 0, nil, err
+		}
+	}
 	head := len(magic) + 8
 	for ; len(raw) >= head+size+4; raw = raw[min(Size, len(raw)):] {
 		content, sum := raw[:head+size], raw[head+size:]
@@ -44,5 +52,5 @@ func Latest(raw []byte, magic string, size int) (turn uint64, body []byte) {
 			turn, body = t, content[head:]
 		}
 	}
-	return turn, body
+	return turn, body, nil
 }

@@ -2,10 +2,11 @@ package segment
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+
+	"github.com/aurorabot-dev/platform/bridge/internal/format"
 )
 
 // window reads a file through one buffer.
@@ -87,11 +88,8 @@ func (w *window) seek(off int64, least uint64) (found, nonzero int64, err error)
 	}
 }
 
-// ErrNewer says that a segment is of a format that a newer version of the platform writes.
-var ErrNewer = errors.New("was written by a newer version of the platform: start that version, or move the folder away")
-
 // openSegment opens a segment for reading. A damaged header is no error here, as
-// the first position is in the name; that of a newer format is [ErrNewer].
+// the first position is in the name; that of a newer format is a [format.ErrNewer].
 func openSegment(dir string, first uint64) (*window, error) {
 	f, err := os.Open(Path(dir, first))
 	if err != nil {
@@ -99,10 +97,9 @@ func openSegment(dir string, first uint64) (*window, error) {
 	}
 	head := make([]byte, len(Magic))
 	n, _ := f.ReadAt(head, 0) // a short file has no records
-	const family = len(Magic) - 1
-	if n == len(Magic) && string(head[:family]) == Magic[:family] && head[family] > Magic[family] && head[family] <= '9' {
+	if err := format.Check(f.Name(), head[:n], Magic); err != nil {
 		f.Close()
-		return nil, fmt.Errorf("%s %w", f.Name(), ErrNewer)
+		return nil, err
 	}
 	return &window{f: f}, nil
 }

@@ -66,25 +66,26 @@ func BootID() uuid.UUID {
 }
 
 // Read returns the latest whole slot in the journal's folder and its turn; turn 0
-// when there is none.
+// when there is none. A file of a newer version of the platform is an error.
 func Read(dir string) (cp Checkpoint, turn uint64, err error) {
-	raw, err := os.ReadFile(filepath.Join(dir, Name))
+	path := filepath.Join(dir, Name)
+	raw, err := os.ReadFile(path)
 	if err != nil {
 		if errors.Is(err, os.ErrNotExist) {
 			err = nil
 		}
 		return cp, 0, err
 	}
-	turn, b := slots.Latest(raw, magic, size)
+	turn, b, err := slots.Latest(path, raw, magic, size)
 	if turn > 0 {
 		le := binary.LittleEndian
 		cp = Checkpoint{Projected: le.Uint64(b), Intent: le.Uint64(b[8:]), Boot: uuid.UUID(b[16:])}
 	}
-	return cp, turn, nil
+	return cp, turn, err
 }
 
-// Replace makes a new, durable checkpoint file: at start, and after a write or
-// sync of the old one failed.
+// Replace makes a new, durable checkpoint file: where there is none, and after a
+// write or sync of the old one failed.
 func (c *File) Replace(dir string, projected uint64) error {
 	path := filepath.Join(dir, Name)
 	f, err := os.OpenFile(path+".tmp", os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
@@ -113,9 +114,15 @@ func (c *File) Replace(dir string, projected uint64) error {
 }
 
 // Renew saves a checkpoint without an intent, in the file as it is where that
-// can be trusted: a full disk may have no room for a new one.
+// can be trusted: a full disk may have no room, and no inode, for a new one. With a
+// Turn and no file yet, that is the file which [Read] read the turn from.
 func (c *File) Renew(dir string, projected uint64) error {
-	if !c.bad && c.Save(projected, 0, true) == nil {
+	if c.f == nil && c.Turn > 0 {
+		if f, err := os.OpenFile(filepath.Join(dir, Name), os.O_RDWR, 0); err == nil {
+			c.f, c.boot = f, BootID()
+		}
+	}
+	if c.f != nil && !c.bad && c.Save(projected, 0, true) == nil {
 		return nil
 	}
 	return c.Replace(dir, projected)

@@ -56,7 +56,7 @@ func Open(opt Options, tmpGone bool) (_ *Projector, err error) {
 	}
 	p.pos = p.settled.Load()
 	p.visible.Store(p.pos)
-	if err := p.cp.Replace(dir, p.pos); err != nil {
+	if err := p.cp.Renew(dir, p.pos); err != nil {
 		return nil, err
 	}
 	opt.Journal.Delivered(p.pos)

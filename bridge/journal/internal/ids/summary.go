@@ -12,6 +12,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/aurorabot-dev/platform/bridge/internal/format"
 	"github.com/aurorabot-dev/platform/bridge/journal/segment"
 	"github.com/aurorabot-dev/platform/mcpkit/durable"
 )
@@ -129,13 +130,16 @@ func Check(dir string, damaged func(name string, again bool)) error {
 }
 
 // Read reads a summary whole; fn is called for each id once the file is
-// known to be valid.
+// known to be valid. That of a newer format is a [format.ErrNewer].
 func Read(dir string, first uint64, fn func(k segment.Key, pos uint64, owner uint16, t time.Time)) (*Summary, error) {
 	b, err := os.ReadFile(Path(dir, first))
 	if err != nil {
 		return nil, err
 	}
 	le, bad := binary.LittleEndian, fmt.Errorf("%s %w", Path(dir, first), ErrInvalid)
+	if err := format.Check(Path(dir, first), b, summaryMagic); err != nil {
+		return nil, err
+	}
 	const head = 8 + 4*8
 	if len(b) < head+4 || string(b[:8]) != summaryMagic || crc32.Checksum(b[:len(b)-4], table) != le.Uint32(b[len(b)-4:]) {
 		return nil, bad

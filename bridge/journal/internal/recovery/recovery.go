@@ -12,6 +12,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/aurorabot-dev/platform/bridge/internal/format"
 	"github.com/aurorabot-dev/platform/bridge/journal/internal/ids"
 	"github.com/aurorabot-dev/platform/bridge/journal/segment"
 	"github.com/aurorabot-dev/platform/bridge/journal/space"
@@ -101,6 +102,9 @@ func (l *loader) loadFull(first, limit uint64, hasLog bool) error {
 		l.Index.Add(k, pos, owner, t)
 		l.Last = t
 	})
+	if errors.Is(err, format.ErrNewer) {
+		return err
+	}
 	if err != nil && hasLog {
 		if !errors.Is(err, os.ErrNotExist) {
 			l.log.Warn("journal: making a summary anew", "error", err)
