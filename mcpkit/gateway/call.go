@@ -75,7 +75,8 @@ func (r *request) result(tool *catalog.Tool, res *host.Result) []byte {
 
 // far describes the client to a server.
 func (r *request) far() *host.Far {
-	f := &host.Far{Capabilities: r.caps}
+	f := &r.end
+	f.Capabilities = r.caps
 	if f.Capabilities == nil {
 		f.Capabilities = json.RawMessage("{}")
 	}

@@ -46,30 +46,41 @@ func (c *Conn) Version() string {
 // Begin counts a request in, so that the client can cancel it. The function it
 // returns is [Conn.Serve] of that request and has to be called.
 func (c *Conn) Begin(ctx context.Context, m *rpc.Message) (serve func(out rpc.Stream) ([]byte, *rpc.Error), _ *rpc.Error) {
-	if !c.g.begin() {
-		return nil, errBusy
-	}
-	ctx, end, err := c.Conn.Begin(ctx, m)
+	ctx, err := c.begin(ctx, m)
 	if err != nil {
-		c.g.end()
 		return nil, err
 	}
-	return func(out rpc.Stream) ([]byte, *rpc.Error) {
-		defer c.g.end()
-		defer end()
-		return (&request{Message: m, g: c.g, view: c.view, conn: c, out: out, stateless: m.Stateless()}).serve(ctx)
-	}, nil
+	return func(out rpc.Stream) ([]byte, *rpc.Error) { return c.serve(ctx, m, out) }, nil
 }
 
 // Serve answers a request. Messages that belong to the request and come before the
 // answer go to out. Both results are nil where the client wants no answer any more;
 // the error is an answer as well.
 func (c *Conn) Serve(ctx context.Context, m *rpc.Message, out rpc.Stream) ([]byte, *rpc.Error) {
-	serve, err := c.Begin(ctx, m)
+	ctx, err := c.begin(ctx, m)
 	if err != nil {
 		return nil, err.For(m)
 	}
-	return serve(out)
+	return c.serve(ctx, m, out)
+}
+
+// begin counts a request in.
+func (c *Conn) begin(ctx context.Context, m *rpc.Message) (context.Context, *rpc.Error) {
+	if !c.g.begin() {
+		return nil, errBusy
+	}
+	ctx, err := c.Conn.Begin(ctx, m)
+	if err != nil {
+		c.g.end()
+	}
+	return ctx, err
+}
+
+// serve answers a request that has begun, and ends it.
+func (c *Conn) serve(ctx context.Context, m *rpc.Message, out rpc.Stream) ([]byte, *rpc.Error) {
+	defer c.g.end()
+	defer c.End(m)
+	return (&request{Message: m, g: c.g, view: c.view, conn: c, out: out, stateless: m.Stateless()}).serve(ctx)
 }
 
 // Serve answers a request of the stateless protocol that belongs to no

@@ -40,7 +40,10 @@ func (r *request) about() string {
 // resume reads the state and the answers with which a client repeats a call. It
 // returns the id of the call that goes on with them, if there is one.
 func (r *request) resume(ctx context.Context, c *host.Call) (id string, _ *rpc.Error) {
-	s, mine, err := r.g.seal.Open(r.view, r.about, r.Members.State)
+	if r.Members.State == nil {
+		return "", nil
+	}
+	s, mine, err := r.g.seal.Open(r.view, r.about(), r.Members.State)
 	if !mine || err != nil {
 		return "", err
 	}
@@ -71,15 +74,15 @@ func (r *request) mayAsk(server string) bool {
 
 // start makes a call that goes on while its client is asked.
 func (r *request) start(ctx context.Context, tool *catalog.Tool, c *host.Call) ([]byte, *rpc.Error) {
+	call := *c
 	p, ok := r.g.pending.Start(ctx, r.view, func(ctx context.Context, ask pending.Ask) (*host.Result, error) {
-		c := *c
-		c.Input = func(ctx context.Context, in signal.Input) (host.Replies, error) {
+		call.Input = func(ctx context.Context, in signal.Input) (host.Replies, error) {
 			if err := question.Check(r.caps, in); err != nil {
 				return nil, err
 			}
 			return ask(ctx, in)
 		}
-		return r.g.o.Host.Call(ctx, c)
+		return r.g.o.Host.Call(ctx, call)
 	})
 	if !ok {
 		return nil, &rpc.Error{Code: rpc.CodeBusy, Message: "the gateway is closing"}

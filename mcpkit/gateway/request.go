@@ -9,6 +9,7 @@ import (
 	"github.com/aurorabot-dev/platform/internal/jsontext"
 	"github.com/aurorabot-dev/platform/mcpkit/gateway/rpc"
 	"github.com/aurorabot-dev/platform/mcpkit/gateway/view"
+	"github.com/aurorabot-dev/platform/mcpkit/host"
 )
 
 // request is one request that is being answered.
@@ -20,6 +21,7 @@ type request struct {
 	out       rpc.Stream      // for what belongs to the request
 	stateless bool            // the request speaks 2026-07-28
 	caps      json.RawMessage // the client's capabilities; nil: not told
+	end       host.Far        // the client as servers are told of it; see far
 }
 
 // admit checks the revision that the request speaks, and finds the capabilities of

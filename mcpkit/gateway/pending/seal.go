@@ -50,7 +50,7 @@ func (k Sealer) Seal(v *view.View, about string, s State) json.RawMessage {
 // Open reads a requestState. It reports mine for every one that has the form of a
 // sealed state, and an error where that state was not made for this client and this
 // request, or is too old.
-func (k Sealer) Open(v *view.View, about func() string, sealed []byte) (s State, mine bool, err *rpc.Error) {
+func (k Sealer) Open(v *view.View, about string, sealed []byte) (s State, mine bool, err *rpc.Error) {
 	str, ok := rpc.Text(sealed)
 	if !ok {
 		return s, false, nil
@@ -65,7 +65,7 @@ func (k Sealer) Open(v *view.View, about func() string, sealed []byte) (s State,
 		return s, true, bad
 	}
 	mac, raw := raw[:sha256.Size], raw[sha256.Size:]
-	if !hmac.Equal(mac, k.mac(v, about(), raw)) || json.Unmarshal(raw, &s) != nil {
+	if !hmac.Equal(mac, k.mac(v, about, raw)) || json.Unmarshal(raw, &s) != nil {
 		return s, true, bad
 	}
 	if time.Now().Unix() > s.Until {

@@ -57,30 +57,33 @@ var (
 // gone is the fault of what ends because the client left.
 func gone() *fault.Error { return fault.New(fault.Cancelled, "the client went away") }
 
-// Begin counts a request of the client in. The function it returns ends the
-// request; the context ends with it, and when the client cancels it.
-func (c *Conn) Begin(ctx context.Context, m *Message) (context.Context, func(), *Error) {
-	id := string(m.ID)
+// Begin counts a request of the client in, until End. The context ends then, or
+// when the client cancels the request.
+func (c *Conn) Begin(ctx context.Context, m *Message) (context.Context, *Error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	switch _, twice := c.calls[id]; {
+	switch _, twice := c.calls[string(m.ID)]; {
 	case c.closed:
-		return nil, nil, errClosed
+		return nil, errClosed
 	case twice:
-		return nil, nil, errInUse
+		return nil, errInUse
 	case len(c.calls) >= c.limit:
-		return nil, nil, &Error{Code: CodeBusy, Message: fmt.Sprintf("a client may make %d requests at once", c.limit)}
+		return nil, &Error{Code: CodeBusy, Message: fmt.Sprintf("a client may make %d requests at once", c.limit)}
 	case c.calls == nil:
 		c.calls = map[string]inFlight{}
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
-	c.calls[id] = inFlight{cancel, m.Name() == MethodListen}
-	return ctx, func() {
-		c.mu.Lock()
-		delete(c.calls, id)
-		c.mu.Unlock()
-		cancel(nil)
-	}, nil
+	c.calls[string(m.ID)] = inFlight{cancel, m.Name() == MethodListen}
+	return ctx, nil
+}
+
+// End ends a request that has begun.
+func (c *Conn) End(m *Message) {
+	c.mu.Lock()
+	call := c.calls[string(m.ID)]
+	delete(c.calls, string(m.ID))
+	c.mu.Unlock()
+	call.cancel(nil)
 }
 
 // Notify takes a notification or an answer of the client.

@@ -65,7 +65,10 @@ func Parse(raw []byte) (*Message, *Error) {
 	case m.Method == nil:
 		return msg, nil
 	}
-	if msg.name, ok = Text(m.Method); !ok {
+	if msg.name, ok = known(m.Method, "tools/call", "tools/list"), true; msg.name == "" {
+		msg.name, ok = Text(m.Method)
+	}
+	if !ok {
 		return nil, &Error{Code: CodeInvalidRequest, Message: "the method is no string", id: m.ID}
 	}
 	if err := msg.Members.read(m.Params); err != nil {
@@ -85,7 +88,23 @@ func (m *Message) IsRequest() bool { return m.Method != nil && m.ID != nil }
 func (m *Message) Stateless() bool { return m.Members.Meta.Version != nil }
 
 // Version is the revision that the message says it speaks, or "".
-func (m *Message) Version() string { v, _ := Text(m.Members.Meta.Version); return v }
+func (m *Message) Version() string {
+	if v := known(m.Members.Meta.Version, Versions...); v != "" {
+		return v
+	}
+	v, _ := Text(m.Members.Meta.Version)
+	return v
+}
+
+// known is the one of the given strings that a JSON string is, or "".
+func known(raw []byte, among ...string) string {
+	for _, s := range among {
+		if len(raw) == len(s)+len(`""`) && raw[0] == '"' && string(raw[1:len(raw)-1]) == s {
+			return s
+		}
+	}
+	return ""
+}
 
 // HasMeta reports whether the message has a _meta.
 func (m *Message) HasMeta() bool { return m.Members.Meta.Raw != nil }

@@ -70,19 +70,18 @@ func (f Form) Pass(raw []byte) []byte {
 		b = append(append(jsontext.AppendQuote(b, name), ':'), value...)
 		return true
 	})
-	add := func(member ...string) {
+	add := func(member string) {
 		if len(b) > begun {
 			b = append(b, ',')
 		}
-		for _, part := range member {
-			b = append(b, part...)
-		}
+		b = append(b, member...)
 	}
 	if f.Stateless && !typed {
 		add(`"resultType":"complete"`)
 	}
 	if f.Stateless && !signed {
-		add(`"_meta":{"`+KeyServer+`":`, string(f.Server), "}")
+		add(`"_meta":{"` + KeyServer + `":`)
+		b = append(append(b, f.Server...), '}')
 	}
 	if f.Stateless && f.Cacheable && !ttl {
 		add(`"ttlMs":0`)

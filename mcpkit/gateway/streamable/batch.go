@@ -28,7 +28,8 @@ func (h *Handler) batch(w http.ResponseWriter, r *http.Request, view *view.View,
 		answer.WriteJSON(w, http.StatusBadRequest, (&rpc.Error{Code: rpc.CodeInvalidRequest, Message: "batches are not taken in this version of the protocol"}).Reply())
 		return
 	}
-	defer s.begin()()
+	s.begin()
+	defer s.done()
 	out := h.answer(w, r, nil)
 	defer out.Close()
 	reply, bad := serveBatch(s.ctx, s.conn, body, out)

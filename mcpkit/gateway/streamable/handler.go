@@ -175,7 +175,7 @@ const sessionless = "2026-07-28"
 
 // post takes one message (2025-11-25, basic/transports: sending messages).
 func (h *Handler) post(w http.ResponseWriter, r *http.Request, view *view.View, who holder) {
-	if t, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || t != "application/json" {
+	if !isJSON(r.Header.Get("Content-Type")) {
 		http.Error(w, "the Content-Type must be application/json", http.StatusUnsupportedMediaType)
 		return
 	}
@@ -205,6 +205,15 @@ func (h *Handler) post(w http.ResponseWriter, r *http.Request, view *view.View, 
 	}
 }
 
+// isJSON reports whether a Content-Type is JSON, with parameters or without.
+func isJSON(contentType string) bool {
+	if contentType == "application/json" {
+		return true
+	}
+	t, _, err := mime.ParseMediaType(contentType)
+	return err == nil && t == "application/json"
+}
+
 // promised is how many bytes there is room for before they come.
 const promised = 256 << 10
 
@@ -223,17 +232,24 @@ func (h *Handler) body(w http.ResponseWriter, r *http.Request) ([]byte, int, err
 	} else {
 		body, err = io.ReadAll(http.MaxBytesReader(w, r.Body, h.o.Limits.Body))
 	}
-	var long *http.MaxBytesError
-	switch {
-	case errors.As(err, &long):
-		return nil, http.StatusRequestEntityTooLarge, errTooLarge
-	case errors.Is(err, os.ErrDeadlineExceeded):
-		return nil, http.StatusRequestTimeout, errors.New("the message did not come in time")
-	case err != nil:
-		return nil, http.StatusBadRequest, errors.New("the message did not come whole")
+	if err != nil {
+		status, err := unread(err)
+		return nil, status, err
 	}
 	control.SetReadDeadline(time.Time{}) // from here on a read only tells that the client left
 	return body, 0, nil
+}
+
+// unread is the answer where a body could not be read.
+func unread(err error) (status int, why error) {
+	var long *http.MaxBytesError
+	switch {
+	case errors.As(err, &long):
+		return http.StatusRequestEntityTooLarge, errTooLarge
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return http.StatusRequestTimeout, errors.New("the message did not come in time")
+	}
+	return http.StatusBadRequest, errors.New("the message did not come whole")
 }
 
 var errTooLarge = errors.New("the message is too large")

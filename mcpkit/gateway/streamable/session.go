@@ -111,19 +111,20 @@ func (h *Handler) find(r *http.Request, view *view.View) (*session, int) {
 	return nil, http.StatusNotFound
 }
 
-// begin counts a request or stream in. The function it returns ends it.
-func (s *session) begin() func() {
+// begin counts a request or stream in, until done.
+func (s *session) begin() {
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.active++
 	s.idle.Stop()
-	s.mu.Unlock()
-	return func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if s.active--; s.active == 0 {
-			s.since = time.Now()
-			s.idle.Reset(s.h.o.Limits.Idle)
-		}
+}
+
+func (s *session) done() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.active--; s.active == 0 {
+		s.since = time.Now()
+		s.idle.Reset(s.h.o.Limits.Idle)
 	}
 }
 
@@ -169,7 +170,8 @@ func (h *Handler) session(w http.ResponseWriter, r *http.Request, view *view.Vie
 		answer.WriteJSON(w, status, (&rpc.Error{Code: -32600, Message: message}).For(m).Reply())
 		return
 	}
-	defer s.begin()()
+	s.begin()
+	defer s.done()
 	if !m.IsRequest() {
 		s.conn.Notify(m)
 		w.WriteHeader(http.StatusAccepted)
@@ -218,7 +220,8 @@ func (h *Handler) get(w http.ResponseWriter, r *http.Request, view *view.View) {
 		http.Error(w, "a stream is text/event-stream", http.StatusNotAcceptable)
 		return
 	}
-	defer s.begin()()
+	s.begin()
+	defer s.done()
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	defer context.AfterFunc(s.ctx, cancel)()
@@ -227,10 +230,7 @@ func (h *Handler) get(w http.ResponseWriter, r *http.Request, view *view.View) {
 	out.Open()
 	s.outlet.set(out)
 	defer s.outlet.unset(out)
-	select {
-	case <-ctx.Done():
-	case <-out.Gone():
-	}
+	<-ctx.Done() // also when the client takes no more, or another stream replaces this one
 }
 
 // delete ends a session (2025-11-25, basic/transports: session management).

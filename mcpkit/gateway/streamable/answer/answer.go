@@ -42,7 +42,6 @@ type Stream struct {
 	events bool // the client takes them
 	limits Limits
 	cancel context.CancelFunc // of what the stream is for; may be nil
-	gone   chan struct{}      // closed when the client takes no more
 
 	mu      sync.Mutex
 	queue   [][]byte
@@ -57,7 +56,7 @@ type Stream struct {
 // New begins the answer to r. cancel, if set, is called when the client takes no
 // more.
 func New(w http.ResponseWriter, r *http.Request, l Limits, cancel context.CancelFunc) *Stream {
-	return &Stream{w: w, events: Accepts(r, "text/event-stream"), limits: l, cancel: cancel, gone: make(chan struct{})}
+	return &Stream{w: w, events: Accepts(r, "text/event-stream"), limits: l, cancel: cancel}
 }
 
 // Send implements rpc.Stream.
@@ -95,7 +94,6 @@ func (s *Stream) lose() {
 		return
 	}
 	s.lost, s.queue = true, nil
-	close(s.gone)
 	if s.cancel != nil {
 		s.cancel()
 	}
@@ -103,9 +101,6 @@ func (s *Stream) lose() {
 		s.start()
 	}
 }
-
-// Gone is closed when the client takes no more.
-func (s *Stream) Gone() <-chan struct{} { return s.gone }
 
 // Open begins the events before there is one.
 func (s *Stream) Open() {
@@ -213,10 +208,16 @@ func (s *Stream) write() {
 
 var eventType = []string{"text/event-stream"}
 
+// buffered is the length up to which net/http finds out the length of an answer by
+// itself.
+const buffered = 2048
+
 // WriteJSON writes a whole answer.
 func WriteJSON(w http.ResponseWriter, status int, body []byte) {
 	w.Header()["Content-Type"] = jsonType
-	w.Header()["Content-Length"] = []string{strconv.Itoa(len(body))}
+	if len(body) > buffered {
+		w.Header()["Content-Length"] = []string{strconv.Itoa(len(body))}
+	}
 	w.WriteHeader(status)
 	w.Write(body)
 }
