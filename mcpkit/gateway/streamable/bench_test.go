@@ -16,6 +16,7 @@ import (
 
 	"github.com/aurorabot-dev/platform/mcpkit/catalog"
 	"github.com/aurorabot-dev/platform/mcpkit/client"
+	"github.com/aurorabot-dev/platform/mcpkit/client/session/features"
 	"github.com/aurorabot-dev/platform/mcpkit/gateway"
 	"github.com/aurorabot-dev/platform/mcpkit/gateway/streamable"
 	"github.com/aurorabot-dev/platform/mcpkit/gateway/streamable/access"
@@ -31,12 +32,12 @@ import (
 type instant struct {
 	host.Client
 	tools  *client.Snapshot
-	answer *client.Result
+	answer *features.Result
 }
 
 func (c instant) Tools() *client.Snapshot { return c.tools }
 
-func (c instant) Call(context.Context, client.CallRequest) (*client.Result, error) {
+func (c instant) Call(context.Context, features.CallRequest) (*features.Result, error) {
 	return c.answer, nil
 }
 
@@ -54,7 +55,7 @@ func BenchmarkCall(b *testing.B) {
 	tool := &catalog.Tool{Name: "s.echo", Source: catalog.Source{Server: "s", OriginalName: "echo"},
 		InputSchema: []byte(`{"type":"object","properties":{"message":{"type":"string"}},"required":["message"]}`)}
 	h := host.New(host.Options{
-		Client: instant{tools: &client.Snapshot{Tools: []*catalog.Tool{tool}}, answer: &client.Result{Raw: []byte(`{"content":[{"type":"text","text":"Tomorrow is cloudy"}]}`)}},
+		Client: instant{tools: &client.Snapshot{Tools: []*catalog.Tool{tool}}, answer: &features.Result{Raw: []byte(`{"content":[{"type":"text","text":"Tomorrow is cloudy"}]}`)}},
 		Sink:   signal.Discard, Gate: policy.NewGate(store, r, nil),
 	})
 	g := gateway.New(gateway.Options{Host: h, Servers: func() []view.Server { return []view.Server{{Name: "s", Version: "2026-07-28"}} }})
