@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/aurorabot-dev/platform/amp"
+	"github.com/aurorabot-dev/platform/bridge/inbox/queue/internal/watch"
 )
 
 // ErrLost says that an event is not this consumer's any more: its lease ran out
@@ -49,7 +50,7 @@ type Consumer struct {
 	opt    ConsumerOptions
 	shared *os.File // held shared: no exclusive consumer
 	moves  *os.File // locked for the moment of a move
-	watch  *watch
+	watch  *watch.Watch
 	moving sync.Mutex // among goroutines what moves.lock is among processes
 
 	claiming sync.Mutex // guards the fields below
@@ -103,12 +104,12 @@ func (d Dir) Consumer(opt ConsumerOptions) (*Consumer, error) {
 		shared.Close()
 		return nil, err
 	}
-	return &Consumer{dir: d, opt: opt, shared: shared, moves: moves, watch: newWatch(d, opt.Logger, Pending)}, nil
+	return &Consumer{dir: d, opt: opt, shared: shared, moves: moves, watch: watch.New(opt.Logger, d.path(Pending, ""))}, nil
 }
 
 // Close frees the consumer. Events it holds stay claimed until their leases run out.
 func (c *Consumer) Close() error {
-	return errors.Join(c.watch.close(), c.moves.Close(), c.shared.Close())
+	return errors.Join(c.watch.Close(), c.moves.Close(), c.shared.Close())
 }
 
 // alone runs fn while no other consumer moves files.
@@ -144,9 +145,9 @@ func (c *Consumer) Claim(ctx context.Context, n int) ([]*Event, error) {
 		}
 		timer := time.NewTimer(pause)
 		select {
-		case <-c.watch.hint:
+		case <-c.watch.Hint:
 		case <-timer.C:
-			c.watch.renew()
+			c.watch.Renew()
 		case <-ctx.Done():
 			timer.Stop()
 			return nil, context.Cause(ctx)

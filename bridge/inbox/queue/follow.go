@@ -4,97 +4,11 @@ import (
 	"context"
 	"iter"
 	"log/slog"
-	"path/filepath"
 	"slices"
 	"time"
 
-	"github.com/fsnotify/fsnotify"
+	"github.com/aurorabot-dev/platform/bridge/inbox/queue/internal/watch"
 )
-
-// watch turns the file system's notices into hints. It is never relied on: who
-// uses it looks at the folder itself now and then.
-type watch struct {
-	fs      *fsnotify.Watcher // nil where there is none to be had
-	folders []string
-	hint    chan struct{}
-	names   chan string   // of files that appeared; the oldest are dropped when nobody reads
-	missed  chan struct{} // notices were lost
-	done    chan struct{}
-	logger  *slog.Logger
-}
-
-func newWatch(d Dir, logger *slog.Logger, folders ...string) *watch {
-	w := &watch{hint: make(chan struct{}, 1), names: make(chan string, 1024), missed: make(chan struct{}, 1), done: make(chan struct{}), logger: logger}
-	for _, folder := range folders {
-		w.folders = append(w.folders, d.path(folder, ""))
-	}
-	fs, err := fsnotify.NewWatcher()
-	if err != nil {
-		logger.Info("inbox: no notices from the file system, looking at it regularly", "error", err)
-		close(w.done)
-		return w
-	}
-	w.fs = fs
-	w.renew()
-	go w.run()
-	return w
-}
-
-// renew watches folders that were removed and made again.
-func (w *watch) renew() {
-	if w.fs == nil {
-		return
-	}
-	for _, folder := range w.folders {
-		if err := w.fs.Add(folder); err != nil {
-			w.logger.Debug("inbox: watching", "folder", folder, "error", err)
-		}
-	}
-}
-
-func (w *watch) run() {
-	defer close(w.done)
-	for {
-		select {
-		case ev, ok := <-w.fs.Events:
-			if !ok {
-				return
-			}
-			if !ev.Has(fsnotify.Create) {
-				continue
-			}
-			select {
-			case w.names <- filepath.Base(ev.Name):
-			default:
-				poke(w.missed)
-			}
-			poke(w.hint)
-		case err, ok := <-w.fs.Errors:
-			if !ok {
-				return
-			}
-			w.logger.Debug("inbox: notices were lost", "error", err) // such as fsnotify.ErrEventOverflow
-			poke(w.missed)
-			poke(w.hint)
-		}
-	}
-}
-
-func (w *watch) close() error {
-	if w.fs == nil {
-		return nil
-	}
-	err := w.fs.Close()
-	<-w.done
-	return err
-}
-
-func poke(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
-}
 
 // followPoll is how often a follower looks at the folders whatever the notices say.
 const followPoll = 5 * time.Second
@@ -107,8 +21,8 @@ const followPoll = 5 * time.Second
 //	for e, err := range q.Follow(ctx, time.Now()) { … }
 func (d Dir) Follow(ctx context.Context, since time.Time) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
-		w := newWatch(d, slog.New(slog.DiscardHandler), Pending)
-		defer w.close()
+		w := watch.New(slog.New(slog.DiscardHandler), d.path(Pending, ""))
+		defer w.Close()
 		last := Entry{Time: since}
 		give := func(entries []Entry) bool {
 			for _, e := range entries {
@@ -141,17 +55,17 @@ func (d Dir) Follow(ctx context.Context, since time.Time) iter.Seq2[Entry, error
 			again := false
 			for !again {
 				select {
-				case name := <-w.names:
+				case name := <-w.Names:
 					entries, lost := d.appeared(w, name)
 					if !give(entries) {
 						rescan.Stop()
 						return
 					}
 					again = lost
-				case <-w.missed:
+				case <-w.Missed:
 					again = true
 				case <-rescan.C:
-					w.renew()
+					w.Renew()
 					again = true
 				case <-ctx.Done():
 					rescan.Stop()
@@ -180,18 +94,18 @@ func (d Dir) after(last Entry, quick bool) ([]Entry, error) {
 
 // appeared looks up files that have just appeared, in order. It reports when
 // one cannot be found or more notices were lost.
-func (d Dir) appeared(w *watch, name string) (entries []Entry, lost bool) {
+func (d Dir) appeared(w *watch.Watch, name string) (entries []Entry, lost bool) {
 	names := []string{name}
-	for more := true; more && len(names) < cap(w.names); {
+	for more := true; more && len(names) < cap(w.Names); {
 		select {
-		case name := <-w.names:
+		case name := <-w.Names:
 			names = append(names, name)
 		default:
 			more = false
 		}
 	}
 	select {
-	case <-w.missed: // names are missing before some of these: they must not be given yet
+	case <-w.Missed: // names are missing before some of these: they must not be given yet
 		return nil, true
 	default:
 	}
