@@ -18,6 +18,7 @@ import (
 
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/cli"
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/daemon"
+	"github.com/aurorabot-dev/platform/cmd/platform/internal/daemon/settings"
 	"github.com/aurorabot-dev/platform/mcpkit/externalizer/modeltest"
 	"github.com/aurorabot-dev/platform/mcpkit/fakeserver"
 )
@@ -63,7 +64,7 @@ const trusting = "unlisted: {unknown: low}\nreview: {first: {unknown: pin}, find
 // gets what is sent to the server. The current folder becomes another.
 func platformWith(t *testing.T, mode, policy string) (data, sent string) {
 	t.Helper()
-	o := daemon.Defaults()
+	o := settings.Defaults()
 	dir := t.TempDir()
 	o.Data, o.Manifests = filepath.Join(dir, "d"), []string{filepath.Join(dir, "m.yaml")}
 	sent = filepath.Join(dir, "sent")

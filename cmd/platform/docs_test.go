@@ -15,7 +15,7 @@ import (
 	"testing"
 
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/cli"
-	"github.com/aurorabot-dev/platform/cmd/platform/internal/daemon"
+	"github.com/aurorabot-dev/platform/cmd/platform/internal/daemon/settings"
 	"github.com/aurorabot-dev/platform/mcpkit/fakeserver"
 	"github.com/aurorabot-dev/platform/mcpkit/manifest"
 	"github.com/aurorabot-dev/platform/mcpkit/manifest/load"
@@ -119,11 +119,11 @@ func TestTheSettingsInTheDocsAreTheDefaults(t *testing.T) {
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	var got daemon.Options // zero: what the page leaves out stays zero
+	var got settings.Options // zero: what the page leaves out stays zero
 	if err := got.ReadConfig(file, true); err != nil {
 		t.Fatal(err)
 	}
-	want := daemon.Defaults()
+	want := settings.Defaults()
 	want.Data = filepath.Join(filepath.Dir(file), want.Data)
 	want.Manifests, want.Events, want.NATS.URLs = []string{}, map[string]string{}, []string{}
 	want.Gateway.Hosts, want.Gateway.Origins = []string{}, []string{}

@@ -20,7 +20,7 @@ import (
 
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/console"
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/control"
-	"github.com/aurorabot-dev/platform/cmd/platform/internal/daemon"
+	"github.com/aurorabot-dev/platform/cmd/platform/internal/daemon/settings"
 )
 
 // Env is where a command line runs.
@@ -48,7 +48,7 @@ carries every call through one gate, and writes what happens as event files into
 DATA/kernel/inbox/pending/ for a Brain to read.
 
 Start it with "platform run"; the other verbs talk to the running platform.`,
-		Version:       daemon.BuildVersion().Version,
+		Version:       settings.BuildVersion().Version,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
@@ -82,8 +82,8 @@ func (c *Env) findData() error {
 	if c.Data = os.Getenv("AURORA_DATA"); c.Data != "" {
 		return nil
 	}
-	o := daemon.Defaults()
-	if err := o.ReadConfig(daemon.DefaultConfig, false); err != nil {
+	o := settings.Defaults()
+	if err := o.ReadConfig(settings.DefaultConfig, false); err != nil {
 		return Hint(err, "mend the file, or name the data folder with --data")
 	}
 	c.Data = o.Data

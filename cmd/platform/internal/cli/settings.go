@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/aurorabot-dev/platform/cmd/platform/internal/daemon"
+	"github.com/aurorabot-dev/platform/cmd/platform/internal/daemon/settings"
 )
 
 // Settings are the flags with which a verb changes the settings of platform.yaml.
@@ -28,18 +28,18 @@ func (s *Settings) ManifestFlags(cmd *cobra.Command, more string) {
 
 // LogFlags gives a verb --log-format and --log-level, with more to say of the latter.
 func (s *Settings) LogFlags(cmd *cobra.Command, more string) {
-	set := daemon.Defaults().Log
+	set := settings.Defaults().Log
 	cmd.Flags().StringVar(&s.LogFormat, "log-format", "", "text or json (default "+set.Format+")")
 	cmd.Flags().StringVar(&s.LogLevel, "log-level", "", "debug, info, warn or error (default "+set.Level+more+")")
 }
 
 // Options are the settings of the configuration file under those that s and the
 // environment give. The data folder becomes theirs.
-func (c *Env) Options(s Settings) (daemon.Options, error) {
-	o := daemon.Defaults()
+func (c *Env) Options(s Settings) (settings.Options, error) {
+	o := settings.Defaults()
 	config := s.Config
 	if config == "" {
-		config = daemon.DefaultConfig
+		config = settings.DefaultConfig
 	}
 	if err := o.ReadConfig(config, s.Config != ""); err != nil {
 		return o, Hint(err, "see docs/operate.md for the settings")

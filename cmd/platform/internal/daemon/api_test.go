@@ -20,6 +20,7 @@ import (
 	"github.com/aurorabot-dev/platform/bridge/journal/segment"
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/control"
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/control/apitest"
+	"github.com/aurorabot-dev/platform/cmd/platform/internal/daemon/settings"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
 )
 
@@ -482,7 +483,7 @@ func TestAnAddressThatOthersCanReachIsNoSetting(t *testing.T) {
 		if err := os.WriteFile(path, fmt.Appendf(nil, "api: {listen: %q}\n", addr), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		o := Defaults()
+		o := settings.Defaults()
 		if err := o.ReadConfig(path, true); err != nil {
 			t.Fatal(err)
 		}

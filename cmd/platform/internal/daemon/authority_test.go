@@ -4,24 +4,23 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/control"
+	"github.com/aurorabot-dev/platform/cmd/platform/internal/daemon/authority"
+	"github.com/aurorabot-dev/platform/cmd/platform/internal/daemon/check"
+	"github.com/aurorabot-dev/platform/cmd/platform/internal/daemon/settings"
 	"github.com/aurorabot-dev/platform/mcpkit/auth"
 	"github.com/aurorabot-dev/platform/mcpkit/auth/authtest"
 	"github.com/aurorabot-dev/platform/mcpkit/auth/tokens"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
-	"github.com/aurorabot-dev/platform/mcpkit/manifest"
-	"github.com/aurorabot-dev/platform/mcpkit/smallfile"
 )
 
 // guarded is a platform with a server that wants to know who comes.
@@ -69,7 +68,7 @@ func (g *guarded) launch(t *testing.T, manifest string) {
 	if err := os.WriteFile(r.policy, []byte(trusting), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	o := Defaults()
+	o := settings.Defaults()
 	o.Data, o.Manifests, o.Policy = r.data, []string{r.dir}, r.policy
 	ctx, stop := context.WithCancel(context.Background())
 	up := make(chan *Platform, 1)
@@ -89,9 +88,9 @@ func (g *guarded) launch(t *testing.T, manifest string) {
 // client is a verb's, in a process of its own.
 func (g *guarded) client(t *testing.T) *auth.Client {
 	t.Helper()
-	o := Defaults()
+	o := settings.Defaults()
 	o.Data, o.Manifests = g.data, []string{g.dir}
-	logins, err := OpenLogins(o, nil, nil)
+	logins, err := authority.OpenLogins(o, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,31 +148,6 @@ func (g *guarded) secretsStayIn(t *testing.T) {
 				t.Errorf("%.12s… is written in %s", s, where)
 			}
 		}
-	}
-}
-
-func TestSecretsAreReadFromFilesAndNothingIsWaitedFor(t *testing.T) {
-	pipe := filepath.Join(t.TempDir(), "pipe")
-	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	o := Defaults()
-	o.Data, o.Auth.KeyFile = t.TempDir(), pipe
-	if _, err := o.openTokens(); !errors.Is(err, smallfile.ErrNotRegular) {
-		t.Errorf("key_file: %v", err)
-	}
-	m := &manifest.Manifest{Package: "far"}
-	m.MCP.Auth.ClientKeyFile = pipe
-	if _, err := o.authConfig(m); !errors.Is(err, smallfile.ErrNotRegular) {
-		t.Errorf("client_key_file: %v", err)
-	}
-	m.MCP.Auth = manifest.Auth{AssertionFile: pipe}
-	c, err := o.authConfig(m)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := c.Assertion(); !errors.Is(err, smallfile.ErrNotRegular) {
-		t.Errorf("assertion_file: %v", err)
 	}
 }
 
@@ -308,11 +282,11 @@ func TestThePlatformsCheckUsesWhatIsStored(t *testing.T) {
 	g := newGuarded(t)
 	g.launch(t, g.manifest(""))
 	g.phase("far", "needs_auth")
-	o := Defaults()
+	o := settings.Defaults()
 	o.Data, o.Manifests = g.data, []string{g.dir}
-	check := func() CheckedServer {
+	check := func() check.Server {
 		t.Helper()
-		res, err := Check(t.Context(), o, true, slog.New(slog.DiscardHandler))
+		res, err := check.Run(t.Context(), o, true, slog.New(slog.DiscardHandler))
 		if err != nil || len(res.Servers) != 1 {
 			t.Fatalf("%+v, %v", res, err)
 		}

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/control"
+	"github.com/aurorabot-dev/platform/cmd/platform/internal/daemon/servers"
+	"github.com/aurorabot-dev/platform/cmd/platform/internal/daemon/settings"
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/metrics"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
 	"github.com/aurorabot-dev/platform/mcpkit/host"
@@ -20,13 +22,13 @@ import (
 )
 
 // Version says what runs.
-func (p *Platform) Version() control.Version { return BuildVersion() }
+func (p *Platform) Version() control.Version { return settings.BuildVersion() }
 
 // Status is the platform as a whole.
 func (p *Platform) Status() control.Status {
 	c := p.bridge.Counts()
 	st := control.Status{
-		Version: BuildVersion(), PID: os.Getpid(), StartedAt: p.started, Data: p.o.Data, Inbox: p.layout.Inbox(),
+		Version: settings.BuildVersion(), PID: os.Getpid(), StartedAt: p.started, Data: p.o.Data, Inbox: p.layout.Inbox(),
 		State: "ok", Problems: append(append([]string{}, p.problems...), p.bus.Problems()...),
 		Events: control.Events{Accepted: c.Accepted, Duplicate: c.Duplicate, Rejected: c.Rejected, Expired: c.Expired, Waiting: c.Waiting},
 	}
@@ -40,10 +42,10 @@ func (p *Platform) Status() control.Status {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	st.Problems = append(st.Problems, p.settings...)
-	for _, f := range split(p.policyFault) {
+	for _, f := range settings.Split(p.policyFault) {
 		st.Problems = append(st.Problems, f.Error())
 	}
-	for _, f := range distrusted(p.rules, p.strangers) {
+	for _, f := range servers.Distrusted(p.rules, p.strangers) {
 		st.Problems = append(st.Problems, f.Error())
 	}
 	return st

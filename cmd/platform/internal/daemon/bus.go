@@ -12,45 +12,13 @@ import (
 	"github.com/aurorabot-dev/platform/bridge/journal"
 	"github.com/aurorabot-dev/platform/bridge/journal/space"
 	"github.com/aurorabot-dev/platform/bridge/natsbus"
+	"github.com/aurorabot-dev/platform/cmd/platform/internal/daemon/settings"
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/metrics"
 	"github.com/aurorabot-dev/platform/mcpkit/artifact"
 )
 
-// Values of Options.Bus.
-const (
-	InboxBus = "inbox" // files for a Brain on this machine
-	NATSBus  = "nats"  // JetStream, for more than one machine
-)
-
-// NATS says how to reach JetStream; see package natsbus for what each value means.
-type NATS struct {
-	URLs     []string `json:"urls,omitempty"`
-	Creds    string   `json:"creds,omitempty"` // a file
-	CA       string   `json:"ca,omitempty"`    // a file, as the next two
-	Cert     string   `json:"cert,omitempty"`
-	Key      string   `json:"key,omitempty"`
-	Stream   string   `json:"stream,omitempty"`
-	Prefix   string   `json:"prefix,omitempty"` // of subjects
-	Replicas int      `json:"replicas,omitempty"`
-	MaxDays  int      `json:"max_days,omitempty"` // how long the stream keeps an event
-	MaxBytes int64    `json:"max_bytes,omitempty"`
-}
-
-// Inbox bounds pending/. At a limit new events are either held back in the
-// journal until the Brain has taken some (block), or expired ones give way (spill).
-type Inbox struct {
-	Soft Limit `json:"soft,omitempty"`
-	Hard Limit `json:"hard,omitempty"`
-}
-
-// Limit is a number of files or of bytes, whichever comes first; zero is the default.
-type Limit struct {
-	Files int64  `json:"files,omitempty"`
-	Bytes int64  `json:"bytes,omitempty"`
-	Do    string `json:"do,omitempty"` // block or spill; empty is the default
-}
-
-func (l Limit) limit() inbox.Limit {
+// inboxLimit is l as the inbox takes it.
+func inboxLimit(l settings.Limit) inbox.Limit {
 	out := inbox.Limit{Files: l.Files, Bytes: l.Bytes}
 	switch l.Do {
 	case "block":
@@ -59,13 +27,6 @@ func (l Limit) limit() inbox.Limit {
 		out.Do = inbox.Spill
 	}
 	return out
-}
-
-// Retention says how long what nobody waits for is kept: files of done/, failed/
-// and rejected/, each, and artifacts.
-type Retention struct {
-	Days  int   `json:"days,omitempty"`  // zero is for ever
-	Bytes int64 `json:"bytes,omitempty"` // zero is without limit
 }
 
 // eventBus is a bus with its journal.
@@ -79,7 +40,7 @@ type eventBus interface {
 // openBus opens what carries envelopes to the Brain.
 func (p *Platform) openBus(ctx context.Context, down *teardown) (err error) {
 	switch n := p.o.NATS; p.o.Bus {
-	case NATSBus:
+	case settings.NATSBus:
 		b, err := natsbus.Open(ctx, natsbus.Options{
 			URLs: n.URLs, Creds: n.Creds, CA: n.CA, CertFile: n.Cert, KeyFile: n.Key, Stream: n.Stream, Prefix: n.Prefix,
 			Replicas: n.Replicas, MaxAge: time.Duration(n.MaxDays) * 24 * time.Hour, MaxBytes: n.MaxBytes,
@@ -99,7 +60,7 @@ func (p *Platform) openBus(ctx context.Context, down *teardown) (err error) {
 	default:
 		x, err := inbox.Open(inbox.Options{
 			Dir: p.layout.Inbox(), Journal: journal.Options{Dir: p.layout.Journal()}, Logger: p.log,
-			Soft: p.o.Inbox.Soft.limit(), Hard: p.o.Inbox.Hard.limit(),
+			Soft: inboxLimit(p.o.Inbox.Soft), Hard: inboxLimit(p.o.Inbox.Hard),
 		})
 		if err != nil {
 			return err

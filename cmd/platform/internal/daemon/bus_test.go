@@ -18,6 +18,7 @@ import (
 	"github.com/aurorabot-dev/platform/bridge/bustest"
 	"github.com/aurorabot-dev/platform/bridge/inbox"
 	"github.com/aurorabot-dev/platform/bridge/journal"
+	"github.com/aurorabot-dev/platform/cmd/platform/internal/daemon/settings"
 )
 
 func TestOneLineOfConfigurationSendsEventsToJetStream(t *testing.T) {
@@ -35,9 +36,9 @@ func TestOneLineOfConfigurationSendsEventsToJetStream(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "s.yaml"), []byte(fake("s", "echo", "")), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	o := Defaults()
+	o := settings.Defaults()
 	o.Data, o.Manifests = filepath.Join(t.TempDir(), "data"), []string{dir}
-	o.Bus, o.NATS.URLs = NATSBus, []string{srv.ClientURL()}
+	o.Bus, o.NATS.URLs = settings.NATSBus, []string{srv.ClientURL()}
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- Run(ctx, o, slog.New(slog.DiscardHandler), Hooks{}) }()

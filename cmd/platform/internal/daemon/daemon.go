@@ -1,3 +1,14 @@
+// Package daemon makes a running platform of its parts: the wiring in one
+// function, reload and shutdown.
+//
+//	o := settings.Defaults()
+//	err := o.ReadConfig(settings.DefaultConfig, false) // platform.yaml, if it is there
+//	err = daemon.Run(ctx, o, log, daemon.Hooks{})      // until ctx ends
+//
+// Below it, package settings has what can be set, servers what is made of
+// manifests, authority the way to remote servers, and check tries out what is
+// configured without a platform. What the parts do is in their packages; how any
+// of it is shown to people, in the verbs.
 package daemon
 
 import (
@@ -17,6 +28,9 @@ import (
 	"github.com/aurorabot-dev/platform/bridge/outbox"
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/control/endpoint"
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/control/server"
+	"github.com/aurorabot-dev/platform/cmd/platform/internal/daemon/authority"
+	"github.com/aurorabot-dev/platform/cmd/platform/internal/daemon/servers"
+	"github.com/aurorabot-dev/platform/cmd/platform/internal/daemon/settings"
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/metrics"
 	"github.com/aurorabot-dev/platform/mcpkit/artifact"
 	"github.com/aurorabot-dev/platform/mcpkit/client"
@@ -44,19 +58,19 @@ type Hooks struct {
 	// Reload makes the platform read its settings, its policy and its manifests again.
 	Reload <-chan os.Signal
 	// Settings are where the settings are read again; nil: nowhere.
-	Settings *Settings
+	Settings *settings.Source
 }
 
 // Platform is a running platform. It is the control API's Backend.
 type Platform struct {
-	o       Options
+	o       settings.Options
 	log     *slog.Logger
-	layout  Layout
+	layout  settings.Layout
 	socket  string
 	started time.Time
 
 	redactor  *redact.Redactor
-	secrets   secrets
+	secrets   *authority.Secrets
 	artifacts *artifact.Store
 	bus       eventBus
 	busErr    func() error // why events do not get through, or nil
@@ -65,7 +79,8 @@ type Platform struct {
 	bridge    *bridge.Bridge
 	manager   *client.Manager
 	kit       *serverkit.Kit
-	authority *authority
+	authority *authority.Authority
+	connector *servers.Connector
 	gate      *policy.Gate
 	host      *host.Host
 	gateway   *gateway.Gateway
@@ -77,7 +92,7 @@ type Platform struct {
 	gatewayURL string    // empty: it is not open over HTTP
 
 	mu          sync.Mutex
-	live        Options                       // the settings in force, as far as they can be changed
+	live        settings.Options              // the settings in force, as far as they can be changed
 	settings    []string                      // what of the settings is not in force, and why
 	manifests   map[string]*manifest.Manifest // by package, as they run
 	faults      []error                       // of the last load
@@ -88,27 +103,28 @@ type Platform struct {
 
 // Run runs a platform until ctx ends, then takes it down within the shutdown
 // bound. It returns nil after a clean end.
-func Run(ctx context.Context, o Options, log *slog.Logger, hooks Hooks) (err error) {
+func Run(ctx context.Context, o settings.Options, log *slog.Logger, hooks Hooks) (err error) {
 	if err := o.Validate(); err != nil {
 		return err
 	}
 	if o.Data, err = filepath.Abs(o.Data); err != nil {
 		return fmt.Errorf("finding the data folder: %w", err)
 	}
-	p := &Platform{o: o, live: o, layout: Layout{o.Data}, started: time.Now(), manifests: make(map[string]*manifest.Manifest), settled: make(chan struct{})}
+	p := &Platform{o: o, live: o, layout: settings.Layout{Data: o.Data}, started: time.Now(), manifests: make(map[string]*manifest.Manifest), settled: make(chan struct{})}
 	p.everything.Approve = true
 	p.redactor = redact.New(nil)
+	p.secrets = authority.NewSecrets(p.redactor)
 	p.log = slog.New(p.redactor.Handler(log.Handler()))
 	down := &teardown{log: p.log}
 	defer func() {
 		live := p.options()
-		err = errors.Join(err, down.run(context.WithoutCancel(ctx), live.shutdown()))
+		err = errors.Join(err, down.run(context.WithoutCancel(ctx), live.Shutdown()))
 	}()
 
 	if p.problems, err = p.layout.Make(); err != nil {
 		return err
 	}
-	unlock, err := p.layout.lock()
+	unlock, err := p.layout.Lock()
 	if err != nil {
 		return err
 	}
@@ -126,12 +142,12 @@ func Run(ctx context.Context, o Options, log *slog.Logger, hooks Hooks) (err err
 
 	store := artifactStore{p.artifacts}
 	p.bridge = bridge.New(bridge.Options{
-		Bus: p.bus, Logger: p.log, Store: store, Routes: o.routes(),
+		Bus: p.bus, Logger: p.log, Store: store, Routes: o.Routes(),
 		Redact: p.redactJSON, RedactText: p.redactText,
 	})
 	down.add("bridge", p.bridge.Close)
 	p.metrics = metrics.New(metrics.Sources{
-		Version: BuildVersion().Version, Events: p.bridge.Counts, Bus: p.busMetrics, Servers: p.serverMetrics,
+		Version: settings.BuildVersion().Version, Events: p.bridge.Counts, Bus: p.busMetrics, Servers: p.serverMetrics,
 	})
 	sink := p.metrics.Watch(tee(tee(p.bridge, hooks.Signal), p.tellGateway))
 
@@ -141,14 +157,15 @@ func Run(ctx context.Context, o Options, log *slog.Logger, hooks Hooks) (err err
 		eras = handshake.NewEras()
 	}
 	if p.manager, err = client.New(client.Options{
-		Sink: sink, Logger: p.log, Eras: eras, Name: "aurora-platform", Version: version,
+		Sink: sink, Logger: p.log, Eras: eras, Name: "aurora-platform", Version: settings.Version,
 	}); err != nil {
 		return err
 	}
 	down.add("sessions", p.manager.Close)
-	if err := p.openAuthority(); err != nil {
+	if p.authority, err = authority.New(o, p.log, p.secrets.Learn); err != nil {
 		return err
 	}
+	p.connector = &servers.Connector{Layout: p.layout, Authority: p.authority, Manager: p.manager, Log: p.log}
 	if p.kit, err = serverkit.New(serverkit.Options{
 		Sink: sink, Logger: p.log, LogDir: p.layout.Logs(),
 		Redact: p.redactText, AdoptOrphans: true, SpawnsPerMinute: o.SpawnsPerMinute,
@@ -184,7 +201,7 @@ func Run(ctx context.Context, o Options, log *slog.Logger, hooks Hooks) (err err
 	p.settle(ctx, hooks.Settled, down)
 	<-ctx.Done()
 	live := p.options()
-	p.log.Info("shutting down", "bound", live.shutdown())
+	p.log.Info("shutting down", "bound", live.Shutdown())
 	return nil
 }
 
@@ -223,6 +240,14 @@ func (p *Platform) awaitTool(ctx context.Context, name string) {
 		case <-look.C:
 		}
 	}
+}
+
+// watchLogins has servers connected that people log in to.
+func (p *Platform) watchLogins(ctx context.Context, down *teardown) {
+	ctx, stop := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() { defer close(done); p.authority.Run(ctx, p.kit) }()
+	down.add("logins", func(context.Context) error { stop(); <-done; p.authority.Close(); return nil })
 }
 
 // openAPI answers the local API from here on.

@@ -23,6 +23,8 @@ import (
 	"github.com/aurorabot-dev/platform/bridge"
 	"github.com/aurorabot-dev/platform/bridge/inbox/queue"
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/control"
+	"github.com/aurorabot-dev/platform/cmd/platform/internal/daemon/check"
+	"github.com/aurorabot-dev/platform/cmd/platform/internal/daemon/settings"
 	"github.com/aurorabot-dev/platform/mcpkit/fakeserver"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
 	"github.com/aurorabot-dev/platform/mcpkit/host"
@@ -94,7 +96,7 @@ func (r *running) write(name, text string) {
 
 func (r *running) start() {
 	r.t.Helper()
-	o := Defaults()
+	o := settings.Defaults()
 	o.Data, o.Manifests, o.Policy = r.data, []string{r.dir}, r.policy
 	o.API.Listen = r.listen
 	ctx, stop := context.WithCancel(context.Background())
@@ -681,10 +683,10 @@ func TestTheLogOfAServerThatWasRemovedCanStillBeRead(t *testing.T) {
 
 func TestASecondPlatformOnTheSameFolderIsRefused(t *testing.T) {
 	r := launch(t, map[string]string{"s.yaml": fake("s", "echo", "")})
-	o := Defaults()
+	o := settings.Defaults()
 	o.Data, o.Manifests = r.data, []string{r.dir}
 	err := Run(t.Context(), o, slog.New(slog.DiscardHandler), Hooks{})
-	var running *RunningError
+	var running *settings.RunningError
 	if !errors.As(err, &running) || running.PID != fmt.Sprint(os.Getpid()) {
 		t.Errorf("got %v", err)
 	}
@@ -786,9 +788,9 @@ func TestAServerAtAnOpenURLIsAFaultAndNotForgotten(t *testing.T) {
 	if len(r.Faults()) != 1 || !strings.Contains(r.Faults()[0].Error(), "needs https") {
 		t.Errorf("the faults are %v", r.Faults())
 	}
-	o := Defaults()
+	o := settings.Defaults()
 	o.Data, o.Manifests = r.data, []string{r.dir}
-	res, err := Check(t.Context(), o, false, slog.New(slog.DiscardHandler))
+	res, err := check.Run(t.Context(), o, false, slog.New(slog.DiscardHandler))
 	if err != nil || res.OK() || len(res.Faults) != 1 {
 		t.Errorf("check says %+v, %v", res, err)
 	}

@@ -7,7 +7,7 @@ import (
 	"io"
 	"net"
 
-	"github.com/aurorabot-dev/platform/cmd/platform/internal/control/endpoint"
+	"github.com/aurorabot-dev/platform/cmd/platform/internal/daemon/settings"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
 	"github.com/aurorabot-dev/platform/mcpkit/gateway"
 	"github.com/aurorabot-dev/platform/mcpkit/gateway/stdio"
@@ -17,38 +17,11 @@ import (
 	"github.com/aurorabot-dev/platform/mcpkit/signal"
 )
 
-// Gateway says how other MCP hosts reach the platform over HTTP. Over a pipe they
-// reach it with "platform gateway" in any case.
-type Gateway struct {
-	// Listen is a host:port. Empty means none. Beyond loopback there must be tokens.
-	Listen string `json:"listen,omitempty"`
-	// Tokens is a file with the tokens that clients must bring. Empty means that
-	// every program of this machine may come, but no page in a browser.
-	Tokens string `json:"tokens,omitempty"`
-	// Hosts are names, without port, by which clients reach Listen beside
-	// loopback's. Origins are those of pages that may use it.
-	Hosts   []string `json:"hosts,omitempty"`
-	Origins []string `json:"origins,omitempty"`
-}
-
-func (g Gateway) check() error {
-	if g.Listen == "" {
-		return nil
-	}
-	if _, _, err := net.SplitHostPort(g.Listen); err != nil {
-		return fmt.Errorf("gateway.listen: %q is not host:port", g.Listen)
-	}
-	if err := endpoint.CheckAddress(g.Listen); err != nil && g.Tokens == "" {
-		return fmt.Errorf("gateway.listen: %w, or name a file of tokens in gateway.tokens", err)
-	}
-	return nil
-}
-
 // openGateway serves other MCP hosts from here on.
 func (p *Platform) openGateway(ctx context.Context, down *teardown) error {
 	o := p.o.Gateway
 	p.gateway = gateway.New(gateway.Options{
-		Host: p.host, Servers: p.gatewayServers, Settled: p.settled, Approvals: p.gate.Approvals, Logger: p.log, Version: version,
+		Host: p.host, Servers: p.gatewayServers, Settled: p.settled, Approvals: p.gate.Approvals, Logger: p.log, Version: settings.Version,
 	})
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
 	done := make(chan struct{})

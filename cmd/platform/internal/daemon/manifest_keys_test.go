@@ -13,6 +13,7 @@ import (
 
 	"gopkg.in/yaml.v3"
 
+	"github.com/aurorabot-dev/platform/cmd/platform/internal/daemon/servers"
 	"github.com/aurorabot-dev/platform/mcpkit/manifest"
 	"github.com/aurorabot-dev/platform/mcpkit/serverkit"
 )
@@ -77,7 +78,7 @@ func current(ok func(s serverkit.Spec) bool) func(*running, serverkit.Status) er
 		r.mu.Lock()
 		m := r.manifests["s"]
 		r.mu.Unlock()
-		if spec, err := r.spec(m); err != nil || !ok(spec) {
+		if spec, err := r.connector.Spec(m); err != nil || !ok(spec) {
 			return fmt.Errorf("the spec is %+v, %v", spec, err)
 		}
 		return nil
@@ -116,9 +117,9 @@ var local = map[string]change{
 	"mcp.cwd":       {replaced, "/", shown(func(r *running) string { return r.server("s").Dir }, "/")},
 
 	"mcp.health_timeout": {inPlace, 77, current(func(s serverkit.Spec) bool { return s.StartTimeout.Seconds() == 77 })},
-	"mcp.call_timeout":   {replaced, 55, limit(func(m *manifest.Manifest) bool { return serverConfig(m).CallTimeout.Seconds() == 55 })},
-	"mcp.max_call_time":  {replaced, 666, limit(func(m *manifest.Manifest) bool { return serverConfig(m).MaxCallTime.Seconds() == 666 })},
-	"mcp.max_line":       {replaced, "32KiB", limit(func(m *manifest.Manifest) bool { return serverConfig(m).MaxLine == 32<<10 })},
+	"mcp.call_timeout":   {replaced, 55, limit(func(m *manifest.Manifest) bool { return servers.Config(m).CallTimeout.Seconds() == 55 })},
+	"mcp.max_call_time":  {replaced, 666, limit(func(m *manifest.Manifest) bool { return servers.Config(m).MaxCallTime.Seconds() == 666 })},
+	"mcp.max_line":       {replaced, "32KiB", limit(func(m *manifest.Manifest) bool { return servers.Config(m).MaxLine == 32<<10 })},
 
 	"mcp.restart.enabled":             {inPlace, false, current(func(s serverkit.Spec) bool { return s.Restart.Never })},
 	"mcp.restart.max_attempts":        {inPlace, 9, current(func(s serverkit.Spec) bool { return s.Restart.Max == 9 })},
@@ -283,7 +284,7 @@ func TestEveryKeyOfAServerAtAURLThatIsChangedNeedsANewConnection(t *testing.T) {
 		if key != "" {
 			set(reflect.ValueOf(m).Elem(), key)
 		}
-		spec, err := (&Platform{}).spec(m)
+		spec, err := (&servers.Connector{}).Spec(m)
 		if err != nil {
 			t.Fatal(err)
 		}

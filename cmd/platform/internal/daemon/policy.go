@@ -14,6 +14,7 @@ import (
 	"slices"
 
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/control"
+	"github.com/aurorabot-dev/platform/cmd/platform/internal/daemon/settings"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
 	"github.com/aurorabot-dev/platform/mcpkit/manifest"
 	"github.com/aurorabot-dev/platform/mcpkit/policy"
@@ -26,7 +27,7 @@ import (
 const DefaultPolicy = "policy.yaml"
 
 // policyRules reads the policy file. Without one the built-in rules hold.
-func (o *Options) policyRules() (*rules.Rules, error) {
+func policyRules(o *settings.Options) (*rules.Rules, error) {
 	path := o.Policy
 	if path == "" {
 		if _, err := os.Stat(DefaultPolicy); errors.Is(err, fs.ErrNotExist) {
@@ -43,7 +44,7 @@ func (o *Options) policyRules() (*rules.Rules, error) {
 
 // openPolicy puts the gate in front of the tools.
 func (p *Platform) openPolicy(ctx context.Context, down *teardown) error {
-	r, err := p.o.policyRules()
+	r, err := policyRules(&p.o)
 	if err != nil {
 		return err
 	}
@@ -75,7 +76,7 @@ func (p *Platform) enforce(r *rules.Rules, strangers map[string]*manifest.Fault)
 // nothing but the state.
 func (p *Platform) reloadPolicy() {
 	o := p.options()
-	r, err := o.policyRules()
+	r, err := policyRules(&o)
 	p.mu.Lock()
 	p.policyFault = err
 	p.mu.Unlock()

@@ -2,44 +2,26 @@ package daemon
 
 import (
 	"context"
-	"errors"
 	"maps"
 	"os"
 	"slices"
 	"sync"
 	"time"
 
-	"github.com/hashicorp/go-multierror"
-
-	"github.com/aurorabot-dev/platform/apps"
+	"github.com/aurorabot-dev/platform/cmd/platform/internal/daemon/servers"
+	"github.com/aurorabot-dev/platform/cmd/platform/internal/daemon/settings"
 	"github.com/aurorabot-dev/platform/mcpkit/manifest"
 	"github.com/aurorabot-dev/platform/mcpkit/manifest/load"
 	"github.com/aurorabot-dev/platform/mcpkit/manifest/watch"
 	"github.com/aurorabot-dev/platform/mcpkit/serverkit"
 )
 
-// DefaultManifests is the folder that is read where none is named.
-const DefaultManifests = "manifests"
-
-// sources says where manifests are: those that were named and no others, else
-// the built-in apps and, where it exists, the folder "manifests".
-func (o *Options) sources() load.Options {
-	src := load.Options{Dirs: o.Manifests, Lookup: os.LookupEnv}
-	if len(o.Manifests) == 0 {
-		src.Embedded, src.EmbeddedDir = apps.Manifests, o.Data
-		if info, err := os.Stat(DefaultManifests); err == nil && info.IsDir() {
-			src.Dirs = []string{DefaultManifests}
-		}
-	}
-	return src
-}
-
 // Reload reads the manifests again and starts, restarts and stops servers to
 // match. A server whose manifest has a fault now goes on as it was.
 func (p *Platform) Reload() {
 	o := p.options()
-	found, err := load.Manifests(o.sources())
-	faults := split(err)
+	found, err := load.Manifests(o.Sources())
+	faults := settings.Split(err)
 	p.mu.Lock()
 	found = load.Keep(slices.Collect(maps.Values(p.manifests)), found, err)
 	next := make(map[string]*manifest.Manifest, len(found))
@@ -51,8 +33,8 @@ func (p *Platform) Reload() {
 	}
 	p.manifests, p.faults = next, faults
 	p.mu.Unlock()
-	strangers := p.o.strangers(found)
-	for _, f := range distrusted(p.gate.Engine.Rules(), strangers) {
+	strangers := servers.Strangers(p.o.Data, found)
+	for _, f := range servers.Distrusted(p.gate.Engine.Rules(), strangers) {
 		p.log.Warn("manifest", "warning", f)
 	}
 	p.enforce(nil, strangers)
@@ -63,27 +45,15 @@ func (p *Platform) Reload() {
 	var secrets []string
 	var specs []serverkit.Spec
 	for _, m := range next {
-		spec, err := p.spec(m)
+		spec, err := p.connector.Spec(m)
 		if err != nil {
 			p.log.Error("server", "name", m.Package, "error", err)
 			continue
 		}
 		specs, secrets = append(specs, spec), append(secrets, spec.Secrets...)
 	}
-	p.configure(secrets)
+	p.secrets.Configure(secrets)
 	p.kit.Apply(specs)
-}
-
-// split lists the single faults of a load.
-func split(err error) []error {
-	var many *multierror.Error
-	if errors.As(err, &many) {
-		return slices.Clone(many.Errors)
-	}
-	if err != nil {
-		return []error{err}
-	}
-	return nil
 }
 
 // Faults are what was wrong with manifests at the last reload.
@@ -94,24 +64,24 @@ func (p *Platform) Faults() []error {
 }
 
 // watch reloads whenever settings, policy or manifests change on disk, and when asked.
-func (p *Platform) watch(ctx context.Context, asked <-chan os.Signal, settings *Settings, down *teardown) {
+func (p *Platform) watch(ctx context.Context, asked <-chan os.Signal, source *settings.Source, down *teardown) {
 	ctx, stop := context.WithCancel(ctx)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		for ctx.Err() == nil {
-			p.watchFolders(ctx, asked, settings)
+			p.watchFolders(ctx, asked, source)
 		}
 	}()
 	down.add("watch", func(context.Context) error { stop(); <-done; return nil })
 }
 
 // watchFolders watches until ctx ends, or until the settings name other folders.
-func (p *Platform) watchFolders(ctx context.Context, asked <-chan os.Signal, settings *Settings) {
+func (p *Platform) watchFolders(ctx context.Context, asked <-chan os.Signal, source *settings.Source) {
 	o := p.options()
-	src := o.sources()
+	src := o.Sources()
 	if len(o.Manifests) == 0 {
-		src.Dirs = []string{DefaultManifests} // it may come later
+		src.Dirs = []string{settings.DefaultManifests} // it may come later
 	}
 	w := watch.New(watch.Options{Manifests: src, Logger: p.log})
 	ctx, stop := context.WithCancel(ctx)
@@ -121,12 +91,12 @@ func (p *Platform) watchFolders(ctx context.Context, asked <-chan os.Signal, set
 	running.Go(func() { w.Run(ctx) })
 	look := time.NewTicker(policyLook)
 	defer look.Stop()
-	policy, file := p.policyState(), settings.state()
+	policy, file := p.policyState(), source.State()
 	for {
 		changed := false // the settings
 		select {
 		case <-look.C:
-			if now := settings.state(); now != file {
+			if now := source.State(); now != file {
 				file, changed = now, true
 				break
 			}
@@ -142,10 +112,10 @@ func (p *Platform) watchFolders(ctx context.Context, asked <-chan os.Signal, set
 			p.log.Info("manifests changed")
 		case <-asked:
 			p.log.Info("told to read settings, policy and manifests again")
-			changed, file = true, settings.state()
+			changed, file = true, source.State()
 		}
 		if changed {
-			p.reloadSettings(settings)
+			p.reloadSettings(source)
 			p.reloadPolicy()
 			policy = p.policyState()
 		}
@@ -158,3 +128,34 @@ func (p *Platform) watchFolders(ctx context.Context, asked <-chan os.Signal, set
 
 // policyLook is how often the files of settings and policy are looked at for a change.
 const policyLook = 2 * time.Second
+
+// options are the settings as they are in force now. Those of settings.AtStart are in p.o.
+func (p *Platform) options() settings.Options {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.live
+}
+
+// reloadSettings reads the settings again. Those with a fault change nothing.
+func (p *Platform) reloadSettings(source *settings.Source) {
+	if source == nil {
+		return
+	}
+	next, problems, err := source.Next(p.o)
+	for _, f := range settings.Split(err) {
+		problems = append(problems, "the settings stay as they were: "+f.Error())
+	}
+	p.mu.Lock()
+	p.settings = problems
+	if err == nil {
+		p.live = next
+	}
+	p.mu.Unlock()
+	for _, problem := range problems {
+		p.log.Warn("settings", "problem", problem)
+	}
+	if err == nil {
+		p.kit.SetSpawnsPerMinute(next.SpawnsPerMinute)
+		p.log.Info("the settings were read")
+	}
+}

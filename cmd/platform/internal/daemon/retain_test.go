@@ -12,23 +12,24 @@ import (
 	"time"
 
 	"github.com/aurorabot-dev/platform/bridge/inbox/queue"
+	"github.com/aurorabot-dev/platform/cmd/platform/internal/daemon/settings"
 	"github.com/aurorabot-dev/platform/mcpkit/artifact"
 )
 
 func TestRetentionTakesWhatIsDealtWithByAgeAndSizeAndNothingThatWaits(t *testing.T) {
 	const day = 24 * time.Hour
 	for name, c := range map[string]struct {
-		keep Retention
+		keep settings.Retention
 		want []string // of the files old, mid and new
 	}{
-		"age":      {Retention{Days: 7}, []string{"mid", "new"}},
-		"size":     {Retention{Bytes: 10 << 10}, []string{"new"}}, // each is 8 KiB
-		"both":     {Retention{Days: 7, Bytes: 20 << 10}, []string{"mid", "new"}},
-		"for ever": {Retention{}, []string{"mid", "new", "old"}},
+		"age":      {settings.Retention{Days: 7}, []string{"mid", "new"}},
+		"size":     {settings.Retention{Bytes: 10 << 10}, []string{"new"}}, // each is 8 KiB
+		"both":     {settings.Retention{Days: 7, Bytes: 20 << 10}, []string{"mid", "new"}},
+		"for ever": {settings.Retention{}, []string{"mid", "new", "old"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := &Platform{o: Options{Data: t.TempDir(), Retention: c.keep}, log: slog.New(slog.DiscardHandler)}
-			p.layout = Layout{Data: p.o.Data}
+			p := &Platform{o: settings.Options{Data: t.TempDir(), Retention: c.keep}, log: slog.New(slog.DiscardHandler)}
+			p.layout = settings.Layout{Data: p.o.Data}
 			var err error
 			if p.artifacts, err = artifact.Open(p.layout.Artifacts(), artifact.Options{}); err != nil {
 				t.Fatal(err)

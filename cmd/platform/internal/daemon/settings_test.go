@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/aurorabot-dev/platform/cmd/platform/internal/daemon/settings"
 )
 
 // inForce are the keys that take effect while the platform runs, each with a value and
@@ -26,7 +28,7 @@ var inForce = map[string]struct {
 	"log.level":         {"log: {level: debug}", func(_ *running, level *slog.LevelVar) bool { return level.Level() == slog.LevelDebug }},
 	"retention.days":    {"retention: {days: 3}", func(r *running, _ *slog.LevelVar) bool { return r.options().Retention.Days == 3 }},
 	"retention.bytes":   {"retention: {bytes: 4}", func(r *running, _ *slog.LevelVar) bool { return r.options().Retention.Bytes == 4 }},
-	"shutdown_seconds":  {"shutdown_seconds: 7", func(r *running, _ *slog.LevelVar) bool { o := r.options(); return o.shutdown() == 7*time.Second }},
+	"shutdown_seconds":  {"shutdown_seconds: 7", func(r *running, _ *slog.LevelVar) bool { o := r.options(); return o.Shutdown() == 7*time.Second }},
 	"spawns_per_minute": {"spawns_per_minute: 60", func(r *running, _ *slog.LevelVar) bool { return r.options().SpawnsPerMinute == 60 }},
 	"ask.base_url":      {"ask: {base_url: 'http://x'}", nil}, // read by "platform ask" itself
 	"ask.model":         {"ask: {model: x}", nil},
@@ -82,7 +84,7 @@ func TestEveryKeyOfTheSettingsTakesEffectOrSaysThatItNeedsARestart(t *testing.T)
 	}
 	r := launch(t, map[string]string{"s.yaml": fake("s", "echo", "")})
 	level := new(slog.LevelVar)
-	settings := &Settings{File: file, Level: level, Read: func() (Options, error) {
+	source := &settings.Source{File: file, Level: level, Read: func() (settings.Options, error) {
 		o := r.o
 		o.Manifests = slices.Clone(o.Manifests)
 		err := o.ReadConfig(file, true)
@@ -93,15 +95,15 @@ func TestEveryKeyOfTheSettingsTakesEffectOrSaysThatItNeedsARestart(t *testing.T)
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		r.reloadSettings(settings)
+		r.reloadSettings(source)
 		r.reloadPolicy()
 		r.Reload()
 		return slices.DeleteFunc(r.Status().Problems, func(p string) bool { return !strings.Contains(p, file) })
 	}
-	keys := settingKeys(reflect.TypeFor[Options](), "")
+	keys := settingKeys(reflect.TypeFor[settings.Options](), "")
 	for _, key := range keys {
 		live, ok := inForce[key]
-		switch why := reason(key); {
+		switch why := settings.Reason(key); {
 		case ok && why != "", !ok && why == "":
 			t.Errorf("%s: either it takes effect, or it needs a restart: %q", key, why)
 		case ok:
@@ -133,7 +135,7 @@ func TestEveryKeyOfTheSettingsTakesEffectOrSaysThatItNeedsARestart(t *testing.T)
 			t.Errorf("there is no key %s", key)
 		}
 	}
-	for key := range maps.Keys(atStart) {
+	for key := range maps.Keys(settings.AtStart) {
 		if !slices.ContainsFunc(keys, func(k string) bool { return k == key || strings.HasPrefix(k, key+".") }) {
 			t.Errorf("there is no key %s", key)
 		}
@@ -143,7 +145,7 @@ func TestEveryKeyOfTheSettingsTakesEffectOrSaysThatItNeedsARestart(t *testing.T)
 func TestABadEditOfTheSettingsKeepsThoseThatRun(t *testing.T) {
 	r := launch(t, nil)
 	file := filepath.Join(t.TempDir(), "platform.yaml")
-	settings := &Settings{File: file, Read: func() (Options, error) {
+	source := &settings.Source{File: file, Read: func() (settings.Options, error) {
 		o := r.o
 		err := o.ReadConfig(file, true)
 		return o, err
@@ -158,7 +160,7 @@ func TestABadEditOfTheSettingsKeepsThoseThatRun(t *testing.T) {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		r.reloadSettings(settings)
+		r.reloadSettings(source)
 		if got := strings.Join(r.Status().Problems, "\n"); !strings.Contains(got, "the settings stay as they were: "+want) {
 			t.Errorf("the problems are\n%s\nwant\n%s", got, want)
 		}
@@ -186,7 +188,7 @@ func TestTheDocsSayWhichSettingsTakeEffectAtOnce(t *testing.T) {
 			t.Errorf("docs/operate.md does not say that %s takes effect at once", key)
 		}
 	}
-	for key := range atStart {
+	for key := range settings.AtStart {
 		if !strings.Contains(later, "`"+key+"`") {
 			t.Errorf("docs/operate.md does not say that %s needs a restart", key)
 		}

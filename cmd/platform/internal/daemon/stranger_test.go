@@ -8,6 +8,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/aurorabot-dev/platform/cmd/platform/internal/daemon/check"
+	"github.com/aurorabot-dev/platform/cmd/platform/internal/daemon/servers"
+	"github.com/aurorabot-dev/platform/cmd/platform/internal/daemon/settings"
 	"github.com/aurorabot-dev/platform/mcpkit/manifest/load"
 	"github.com/aurorabot-dev/platform/mcpkit/policy/rules"
 )
@@ -20,7 +23,7 @@ func TestAnotherProgramUnderTheNameOfAnAppIsAStranger(t *testing.T) {
 		}
 	}
 	t.Setenv("PATH", ours)
-	o := Defaults()
+	o := settings.Defaults()
 	o.Data = t.TempDir()
 	for mcp, want := range map[string]bool{
 		`{command: [aurora-weather]}`: false,
@@ -42,7 +45,7 @@ func TestAnotherProgramUnderTheNameOfAnAppIsAStranger(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", mcp, err)
 		}
-		if got := o.strangers(list); (got["im.polaris.weather"] != nil) != want {
+		if got := servers.Strangers(o.Data, list); (got["im.polaris.weather"] != nil) != want {
 			t.Errorf("%s: got %v", mcp, got)
 		}
 	}
@@ -68,9 +71,9 @@ func TestAStrangerInheritsNoTrustAndIsToldUntilThePolicySpeaksOfIt(t *testing.T)
 	if got := r.Tools(name); len(got) == 0 || got[0].Trust != rules.Unknown || got[0].Action != rules.Ask || !told() {
 		t.Errorf("its tools are %+v; told %v", got, told())
 	}
-	o := Defaults()
+	o := settings.Defaults()
 	o.Data, o.Manifests = r.data, []string{r.dir}
-	if res, err := Check(t.Context(), o, false, slog.New(slog.DiscardHandler)); err != nil || len(res.Warnings) != 1 || !res.OK() ||
+	if res, err := check.Run(t.Context(), o, false, slog.New(slog.DiscardHandler)); err != nil || len(res.Warnings) != 1 || !res.OK() ||
 		!strings.HasPrefix(res.Warnings[0].Message, name) || res.Warnings[0].Hint == "" {
 		t.Errorf("the check says %+v, %v", res, err)
 	}

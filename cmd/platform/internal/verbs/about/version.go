@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/cli"
-	"github.com/aurorabot-dev/platform/cmd/platform/internal/daemon"
+	"github.com/aurorabot-dev/platform/cmd/platform/internal/daemon/settings"
 )
 
 // NewVersionCommand makes the verb "version".
@@ -24,7 +24,7 @@ func NewVersionCommand(c *cli.Env) *cobra.Command {
 }
 
 func runVersion(ctx context.Context, c *cli.Env) error {
-	v := daemon.BuildVersion()
+	v := settings.BuildVersion()
 	if c.JSON {
 		return c.PrintJSON(v)
 	}

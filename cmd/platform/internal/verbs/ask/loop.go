@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/cli"
-	"github.com/aurorabot-dev/platform/cmd/platform/internal/daemon"
+	"github.com/aurorabot-dev/platform/cmd/platform/internal/daemon/settings"
 	"github.com/aurorabot-dev/platform/mcpkit/externalizer"
 	export "github.com/aurorabot-dev/platform/mcpkit/openai"
 )
@@ -30,8 +30,8 @@ func newLoop(ctx context.Context, c *cli.Env, o *options) (*externalizer.Loop, e
 	if err != nil {
 		return nil, err
 	}
-	set := daemon.Defaults()
-	if err := set.ReadConfig(daemon.DefaultConfig, false); err != nil {
+	set := settings.Defaults()
+	if err := set.ReadConfig(settings.DefaultConfig, false); err != nil {
 		return nil, err
 	}
 	o.base = cmp.Or(o.base, os.Getenv("OPENAI_BASE_URL"), set.Ask.BaseURL, externalizer.DefaultBaseURL)

@@ -2,14 +2,14 @@ package auth
 
 import (
 	"context"
-	"github.com/aurorabot-dev/platform/cmd/platform/internal/control"
 	"log/slog"
 	"os"
 	"slices"
 	"sync"
 
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/cli"
-	"github.com/aurorabot-dev/platform/cmd/platform/internal/daemon"
+	"github.com/aurorabot-dev/platform/cmd/platform/internal/control"
+	"github.com/aurorabot-dev/platform/cmd/platform/internal/daemon/authority"
 	"github.com/aurorabot-dev/platform/mcpkit/auth"
 	"github.com/aurorabot-dev/platform/mcpkit/manifest"
 	"github.com/aurorabot-dev/platform/mcpkit/redact"
@@ -21,7 +21,7 @@ const runningHint = " (default those of the running platform)"
 // openLogins reads the manifests: those that are named, else those of the platform
 // that runs on the data folder, else those that one would be started with. What
 // the redactor learns of secrets is kept out of what is shown.
-func openLogins(ctx context.Context, c *cli.Env, set cli.Settings, secrets *redact.Redactor) (*daemon.Logins, error) {
+func openLogins(ctx context.Context, c *cli.Env, set cli.Settings, secrets *redact.Redactor) (*authority.Logins, error) {
 	o, err := c.Options(set)
 	if err != nil {
 		return nil, err
@@ -33,7 +33,7 @@ func openLogins(ctx context.Context, c *cli.Env, set cli.Settings, secrets *reda
 	}
 	var mu sync.Mutex
 	var known []string
-	return daemon.OpenLogins(o, slog.New(slog.DiscardHandler), func(values ...string) {
+	return authority.OpenLogins(o, slog.New(slog.DiscardHandler), func(values ...string) {
 		mu.Lock()
 		defer mu.Unlock()
 		known = append(known, values...)

@@ -16,6 +16,7 @@ import (
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/cli"
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/control"
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/daemon"
+	"github.com/aurorabot-dev/platform/cmd/platform/internal/daemon/settings"
 )
 
 // options are the flags of the verb.
@@ -84,7 +85,7 @@ func runGateway(ctx context.Context, c *cli.Env, opts options) error {
 	go func() {
 		ended <- daemon.Run(ctx, o, log, daemon.Hooks{Up: func(*daemon.Platform, []error) { close(up) }})
 	}()
-	var running *daemon.RunningError
+	var running *settings.RunningError
 	select {
 	case <-up:
 	case err := <-ended:

@@ -15,7 +15,7 @@ import (
 
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/cli"
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/console"
-	"github.com/aurorabot-dev/platform/cmd/platform/internal/daemon"
+	"github.com/aurorabot-dev/platform/cmd/platform/internal/daemon/check"
 )
 
 // checkOptions are the flags of the verb.
@@ -56,14 +56,14 @@ func runCheck(ctx context.Context, c *cli.Env, opts checkOptions) error {
 	if opts.verbose {
 		log = o.Log.Logger(c.Err)
 	}
-	res, err := daemon.Check(ctx, o, opts.live, log)
+	res, err := check.Run(ctx, o, opts.live, log)
 	if err != nil {
 		return err
 	}
 	if c.JSON {
 		err = c.PrintJSON(struct {
 			OK bool `json:"ok"`
-			*daemon.Checked
+			*check.Result
 		}{res.OK(), res})
 		if err != nil {
 			return err
@@ -77,7 +77,7 @@ func runCheck(ctx context.Context, c *cli.Env, opts checkOptions) error {
 	return nil
 }
 
-func showChecked(c *cli.Env, res *daemon.Checked) {
+func showChecked(c *cli.Env, res *check.Result) {
 	before := ""
 	for _, s := range res.Servers {
 		path := s.Path
@@ -125,7 +125,7 @@ func showChecked(c *cli.Env, res *daemon.Checked) {
 }
 
 // place is FILE:LINE:COLUMN as far as it is known.
-func place(f daemon.CheckedFault) string {
+func place(f check.Fault) string {
 	if f.File == "" || f.Line == 0 {
 		return f.File
 	}
@@ -135,7 +135,7 @@ func place(f daemon.CheckedFault) string {
 	return fmt.Sprintf("%s:%d:%d", f.File, f.Line, f.Column)
 }
 
-func showFaults(c *cli.Env, w io.Writer, style console.Style, lead string, faults []daemon.CheckedFault) {
+func showFaults(c *cli.Env, w io.Writer, style console.Style, lead string, faults []check.Fault) {
 	for _, f := range faults {
 		text := f.Message
 		if f.Key != "" && !strings.Contains(text, f.Key) {

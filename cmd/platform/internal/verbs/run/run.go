@@ -16,6 +16,7 @@ import (
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/cli"
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/console"
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/daemon"
+	"github.com/aurorabot-dev/platform/cmd/platform/internal/daemon/settings"
 )
 
 // NewCommand makes the verb "run".
@@ -65,7 +66,7 @@ func runPlatform(ctx context.Context, c *cli.Env, set cli.Settings) error {
 		hooks.Reload = reload
 	}
 	log, level := o.Log.Adjustable(c.Err)
-	hooks.Settings = &daemon.Settings{File: cmp.Or(set.Config, daemon.DefaultConfig), Read: func() (daemon.Options, error) {
+	hooks.Settings = &settings.Source{File: cmp.Or(set.Config, settings.DefaultConfig), Read: func() (settings.Options, error) {
 		reader := *c // what the verb has found out about itself stays as it is
 		return reader.Options(set)
 	}}
@@ -73,7 +74,7 @@ func runPlatform(ctx context.Context, c *cli.Env, set cli.Settings) error {
 		hooks.Settings.Level = level
 	}
 	err = daemon.Run(ctx, o, log, hooks)
-	var running *daemon.RunningError
+	var running *settings.RunningError
 	if errors.As(err, &running) {
 		return cli.Hint(err, "stop it first, or choose another folder with --data")
 	}

@@ -1,4 +1,4 @@
-package daemon
+package authority
 
 import (
 	"cmp"
@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/control"
+	"github.com/aurorabot-dev/platform/cmd/platform/internal/daemon/settings"
 	"github.com/aurorabot-dev/platform/mcpkit/auth"
 	"github.com/aurorabot-dev/platform/mcpkit/auth/tokens"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
@@ -21,17 +22,6 @@ import (
 	"github.com/aurorabot-dev/platform/mcpkit/smallfile"
 )
 
-// Auth says how the platform authorizes itself towards remote servers.
-type Auth struct {
-	// KeyFile is a file whose content seals the tokens that are stored; at least
-	// tokens.MinKey bytes, for its owner alone. The environment's AURORA_AUTH_KEY
-	// does the same. Empty means that they are not sealed.
-	KeyFile string `json:"key_file,omitempty"`
-	// ClientMetadataURL is the client id metadata document for servers whose
-	// manifest names none.
-	ClientMetadataURL string `json:"client_metadata_url,omitempty"`
-}
-
 // authKey is the variable that may hold what seals tokens.
 const authKey = "AURORA_AUTH_KEY"
 
@@ -39,7 +29,7 @@ const authKey = "AURORA_AUTH_KEY"
 const maxSecret = 64 << 10
 
 // openTokens opens the store for tokens below the data folder.
-func (o *Options) openTokens() (*tokens.Store, error) {
+func openTokens(o *settings.Options) (*tokens.Store, error) {
 	var key []byte
 	switch env := os.Getenv(authKey); {
 	case o.Auth.KeyFile != "":
@@ -50,11 +40,11 @@ func (o *Options) openTokens() (*tokens.Store, error) {
 	case env != "":
 		key = []byte(env)
 	}
-	return tokens.Open(Layout{o.Data}.Auth(), key)
+	return tokens.Open(settings.Layout{Data: o.Data}.Auth(), key)
 }
 
-// authConfig is how a manifest's server is authorized towards.
-func (o *Options) authConfig(m *manifest.Manifest) (auth.Config, error) {
+// config is how a manifest's server is authorized towards.
+func config(o *settings.Options, m *manifest.Manifest) (auth.Config, error) {
 	a := m.MCP.Auth
 	c := auth.Config{
 		Server: m.Package, URL: m.MCP.URL, Type: m.AuthType(), Token: a.Token,
@@ -97,7 +87,7 @@ func readKey(m *manifest.Manifest, file string) (crypto.Signer, error) {
 // Logins gives the verbs what they need to log in to servers, whether or not a
 // platform runs.
 type Logins struct {
-	o         Options
+	o         settings.Options
 	manifests []*manifest.Manifest
 	faults    error
 	store     *tokens.Store
@@ -107,17 +97,17 @@ type Logins struct {
 
 // OpenLogins reads the manifests and opens the token store. Log and secret are as
 // in auth.Options.
-func OpenLogins(o Options, log *slog.Logger, secret func(values ...string)) (*Logins, error) {
+func OpenLogins(o settings.Options, log *slog.Logger, secret func(values ...string)) (*Logins, error) {
 	var err error
 	if o.Data, err = filepath.Abs(o.Data); err != nil {
 		return nil, fmt.Errorf("finding the data folder: %w", err)
 	}
-	store, err := o.openTokens()
+	store, err := openTokens(&o)
 	if err != nil {
 		return nil, err
 	}
 	l := &Logins{o: o, store: store, log: log, secret: secret}
-	l.manifests, l.faults = load.Manifests(o.sources())
+	l.manifests, l.faults = load.Manifests(o.Sources())
 	return l, nil
 }
 
@@ -149,7 +139,7 @@ func (l *Logins) Client(server string) (*auth.Client, *manifest.Manifest, error)
 	if m.MCP.Transport != manifest.HTTP {
 		return nil, nil, fault.New(control.InvalidRequest, "server %s is run by the platform itself: nobody logs in to it", m.Package)
 	}
-	cfg, err := l.o.authConfig(m)
+	cfg, err := config(&l.o, m)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -1,12 +1,14 @@
-package daemon
+package settings
 
 import (
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/hashicorp/go-multierror"
@@ -14,17 +16,17 @@ import (
 	"github.com/aurorabot-dev/platform/mcpkit/strict"
 )
 
-// Settings are where a running platform reads its settings again.
-type Settings struct {
+// Source is where a running platform reads its settings again.
+type Source struct {
 	File  string                  // looked at for changes
 	Read  func() (Options, error) // defaults, file and flags, as at the start
 	Level *slog.LevelVar          // of the log; nil where flags or a terminal decide it
 }
 
-// atStart are the keys of platform.yaml, or the parts of it, that take effect when the
+// AtStart are the keys of platform.yaml, or the parts of it, that take effect when the
 // platform starts, each with the reason. A change of them while it runs is a problem
 // of the platform's status until it is restarted or the change is taken back.
-var atStart = map[string]string{
+var AtStart = map[string]string{
 	"data":       "everything that the platform keeps is below it",
 	"log.format": "the log goes on as it began",
 	"tools":      "models have been told the names",
@@ -38,19 +40,11 @@ var atStart = map[string]string{
 	"events":     "events are on their way",
 }
 
-// options are the settings as they are in force now. Those of atStart are in p.o.
-func (p *Platform) options() Options {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.live
-}
-
-// reloadSettings reads the settings again. Those with a fault change nothing.
-func (p *Platform) reloadSettings(s *Settings) {
-	if s == nil {
-		return
-	}
-	next, err := s.Read()
+// Next reads the settings again; those that run are now. The problems are what
+// of them does not take effect, and why. With an error none of them does; the
+// error joins every fault with its place in the file.
+func (s *Source) Next(now Options) (next Options, problems []string, err error) {
+	next, err = s.Read()
 	if err == nil {
 		err = next.Validate()
 	}
@@ -58,41 +52,25 @@ func (p *Platform) reloadSettings(s *Settings) {
 	if err == nil {
 		next.Data, err = filepath.Abs(next.Data)
 	}
-	var problems []string
 	if err != nil {
-		for _, f := range split(err) {
-			problems = append(problems, "the settings stay as they were: "+f.Error())
+		return now, nil, err
+	}
+	for _, key := range changedKeys(reflect.ValueOf(now), reflect.ValueOf(next), "") {
+		if why := Reason(key); why != "" {
+			problems = append(problems, fmt.Sprintf("%s: %s has changed; restart the platform for it to take effect: %s", s.File, key, why))
 		}
-	} else {
-		for _, key := range changedKeys(reflect.ValueOf(p.o), reflect.ValueOf(next), "") {
-			if why := reason(key); why != "" {
-				problems = append(problems, fmt.Sprintf("%s: %s has changed; restart the platform for it to take effect: %s", s.File, key, why))
-			}
-		}
-		if s.Level != nil {
-			level, _ := next.Log.level() // Validate has seen it
-			s.Level.Set(level)
-		}
-		p.kit.SetSpawnsPerMinute(next.SpawnsPerMinute)
 	}
-	p.mu.Lock()
-	p.settings = problems
-	if err == nil {
-		p.live = next
+	if s.Level != nil {
+		level, _ := next.Log.level() // Validate has seen it
+		s.Level.Set(level)
 	}
-	p.mu.Unlock()
-	for _, problem := range problems {
-		p.log.Warn("settings", "problem", problem)
-	}
-	if err == nil {
-		p.log.Info("the settings were read")
-	}
+	return next, problems, nil
 }
 
-// reason is why a changed key waits for a restart; empty where it does not.
-func reason(key string) string {
+// Reason is why a changed key waits for a restart; empty where it does not.
+func Reason(key string) string {
 	for part := key; ; {
-		if why := atStart[part]; why != "" {
+		if why := AtStart[part]; why != "" {
 			return why
 		}
 		i := strings.LastIndexByte(part, '.')
@@ -130,7 +108,7 @@ func located(file string, err error) error {
 	doc := strict.YAML(file, raw, strict.Options{})
 	doc.Decode(new(Options)) // for the places alone
 	var all *multierror.Error
-	for _, fault := range split(err) {
+	for _, fault := range Split(err) {
 		key, message, ok := strings.Cut(fault.Error(), ": ")
 		if ok && doc.Has(key) {
 			line, column := doc.At(key)
@@ -141,8 +119,8 @@ func located(file string, err error) error {
 	return all
 }
 
-// state stands for the content of the file, or for why it cannot be read.
-func (s *Settings) state() [sha256.Size]byte {
+// State stands for the content of the file, or for why it cannot be read.
+func (s *Source) State() [sha256.Size]byte {
 	if s == nil {
 		return [sha256.Size]byte{}
 	}
@@ -151,4 +129,16 @@ func (s *Settings) state() [sha256.Size]byte {
 		raw = []byte(err.Error())
 	}
 	return sha256.Sum256(raw)
+}
+
+// Split lists the single faults of an error that joins them.
+func Split(err error) []error {
+	var many *multierror.Error
+	if errors.As(err, &many) {
+		return slices.Clone(many.Errors)
+	}
+	if err != nil {
+		return []error{err}
+	}
+	return nil
 }

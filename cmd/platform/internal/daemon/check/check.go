@@ -1,4 +1,6 @@
-package daemon
+// Package check says of what is configured how each server would be started or
+// reached, and tries it out if asked, without a platform.
+package check
 
 import (
 	"context"
@@ -10,6 +12,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/aurorabot-dev/platform/cmd/platform/internal/daemon/authority"
+	"github.com/aurorabot-dev/platform/cmd/platform/internal/daemon/servers"
+	"github.com/aurorabot-dev/platform/cmd/platform/internal/daemon/settings"
 	"github.com/aurorabot-dev/platform/mcpkit/client"
 	"github.com/aurorabot-dev/platform/mcpkit/manifest"
 	"github.com/aurorabot-dev/platform/mcpkit/manifest/load"
@@ -17,15 +22,15 @@ import (
 	"github.com/aurorabot-dev/platform/mcpkit/serverkit"
 )
 
-// Checked is what a check found. Its JSON is stable.
-type Checked struct {
-	Servers  []CheckedServer `json:"servers"`
-	Faults   []CheckedFault  `json:"faults"`
-	Warnings []CheckedFault  `json:"warnings,omitempty"`
+// Result is what a check found. Its JSON is stable.
+type Result struct {
+	Servers  []Server `json:"servers"`
+	Faults   []Fault  `json:"faults"`
+	Warnings []Fault  `json:"warnings,omitempty"`
 }
 
-// CheckedServer is one server as it would be started.
-type CheckedServer struct {
+// Server is one server as it would be started.
+type Server struct {
 	Name      string   `json:"name"`
 	Manifest  string   `json:"manifest"`
 	Disabled  bool     `json:"disabled,omitempty"`
@@ -44,8 +49,8 @@ type CheckedServer struct {
 	Undeclared      []string `json:"undeclared,omitempty"` // in tools/list, not in commands
 }
 
-// CheckedFault is a fault or a warning with its place.
-type CheckedFault struct {
+// Fault is a fault or a warning with its place.
+type Fault struct {
 	File    string `json:"file,omitempty"`
 	Line    int    `json:"line,omitempty"`
 	Column  int    `json:"column,omitempty"`
@@ -55,26 +60,26 @@ type CheckedFault struct {
 }
 
 // OK reports whether nothing was found.
-func (c *Checked) OK() bool {
-	return len(c.Faults) == 0 && !slices.ContainsFunc(c.Servers, func(s CheckedServer) bool {
+func (c *Result) OK() bool {
+	return len(c.Faults) == 0 && !slices.ContainsFunc(c.Servers, func(s Server) bool {
 		return s.Problem != "" || len(s.Missing) > 0 || len(s.Undeclared) > 0
 	})
 }
 
-// Check reads the manifests and says how each server would be started or reached.
+// Run reads the manifests and says how each server would be started or reached.
 // If live, it also starts each in a throw-away folder, or connects to it, and
 // compares its tools with the manifest's commands.
-func Check(ctx context.Context, o Options, live bool, log *slog.Logger) (*Checked, error) {
+func Run(ctx context.Context, o settings.Options, live bool, log *slog.Logger) (*Result, error) {
 	var err error
 	if o.Data, err = filepath.Abs(o.Data); err != nil {
 		return nil, fmt.Errorf("finding the data folder: %w", err)
 	}
-	found, err := load.Manifests(o.sources())
-	out := &Checked{Servers: []CheckedServer{}, Faults: []CheckedFault{}}
-	for _, f := range split(err) {
+	found, err := load.Manifests(o.Sources())
+	out := &Result{Servers: []Server{}, Faults: []Fault{}}
+	for _, f := range settings.Split(err) {
 		out.Faults = append(out.Faults, checkedFault(f))
 	}
-	exe, strangers := exeDir(), o.strangers(found)
+	exe, strangers := servers.ExeDir(), servers.Strangers(o.Data, found)
 	for _, m := range found {
 		for _, w := range m.Warnings {
 			out.Warnings = append(out.Warnings, checkedFault(w))
@@ -82,11 +87,11 @@ func Check(ctx context.Context, o Options, live bool, log *slog.Logger) (*Checke
 		if f := strangers[m.Package]; f != nil {
 			out.Warnings = append(out.Warnings, checkedFault(f))
 		}
-		s := CheckedServer{Name: m.Package, Manifest: m.Path, Disabled: m.Disabled, Transport: m.MCP.Transport}
+		s := Server{Name: m.Package, Manifest: m.Path, Disabled: m.Disabled, Transport: m.MCP.Transport}
 		s.effective(m, o, exe)
 		out.Servers = append(out.Servers, s)
 	}
-	slices.SortFunc(out.Servers, func(a, b CheckedServer) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(out.Servers, func(a, b Server) int { return strings.Compare(a.Name, b.Name) })
 	if live {
 		return out, checkLive(ctx, o, found, out, log)
 	}
@@ -94,14 +99,14 @@ func Check(ctx context.Context, o Options, live bool, log *slog.Logger) (*Checke
 }
 
 // effective fills in how the server would be started or reached, secrets removed.
-func (s *CheckedServer) effective(m *manifest.Manifest, o Options, exe string) {
+func (s *Server) effective(m *manifest.Manifest, o settings.Options, exe string) {
 	if m.MCP.Transport == manifest.HTTP {
 		s.URL, _ = redact.New(m.SecretValues()).String(m.MCP.URL)
 		return
 	}
-	spec := makeSpec(m, filepath.Join(o.Data, "apps", m.Package))
-	s.Command, s.Dir, s.Path = spec.Command, spec.Dir, pathOf(spec)
-	file, err := program(spec, exe)
+	spec := servers.MakeSpec(m, filepath.Join(o.Data, "apps", m.Package))
+	s.Command, s.Dir, s.Path = spec.Command, spec.Dir, servers.PathOf(spec)
+	file, err := servers.Program(spec, exe)
 	if err == nil {
 		s.Command = append([]string{file}, spec.Command[1:]...)
 	}
@@ -118,65 +123,69 @@ func (s *CheckedServer) effective(m *manifest.Manifest, o Options, exe string) {
 	}
 }
 
-func checkedFault(err error) CheckedFault {
+func checkedFault(err error) Fault {
 	var f *manifest.Fault
 	if errors.As(err, &f) {
-		return CheckedFault{f.File, f.Line, f.Column, f.Key, f.Message, f.Hint}
+		return Fault{f.File, f.Line, f.Column, f.Key, f.Message, f.Hint}
 	}
-	return CheckedFault{Message: err.Error()}
+	return Fault{Message: err.Error()}
 }
 
 // checkLive starts every enabled server, or connects to it, once, without
 // restarts.
-func checkLive(ctx context.Context, o Options, found []*manifest.Manifest, out *Checked, log *slog.Logger) (err error) {
+func checkLive(ctx context.Context, o settings.Options, found []*manifest.Manifest, out *Result, log *slog.Logger) (err error) {
 	scratch, err := os.MkdirTemp("", "platform-check-")
 	if err != nil {
 		return fmt.Errorf("making a folder for the check: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(scratch)) }()
-	p := &Platform{o: o, layout: Layout{scratch}, manifests: make(map[string]*manifest.Manifest), redactor: redact.New(nil)}
-	log = slog.New(p.redactor.Handler(log.Handler()))
-	p.log = log
-	if err := p.openAuthority(); err != nil { // the tokens are those of the platform itself
+	layout, redactor := settings.Layout{Data: scratch}, redact.New(nil)
+	log = slog.New(redactor.Handler(log.Handler()))
+	grants, err := authority.New(o, log, authority.NewSecrets(redactor).Learn) // the tokens are those of the platform itself
+	if err != nil {
 		return err
 	}
-	if p.manager, err = client.New(client.Options{Logger: log, Name: "aurora-platform", Version: version}); err != nil {
+	manager, err := client.New(client.Options{Logger: log, Name: "aurora-platform", Version: settings.Version})
+	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, p.manager.Close(context.WithoutCancel(ctx))) }()
-	if p.kit, err = serverkit.New(serverkit.Options{Logger: log, LogDir: p.layout.Logs()}); err != nil {
+	defer func() { err = errors.Join(err, manager.Close(context.WithoutCancel(ctx))) }()
+	kit, err := serverkit.New(serverkit.Options{Logger: log, LogDir: layout.Logs()})
+	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, p.kit.Shutdown(context.WithoutCancel(ctx))) }()
+	defer func() { err = errors.Join(err, kit.Shutdown(context.WithoutCancel(ctx))) }()
 
+	connector := servers.Connector{Layout: layout, Authority: grants, Manager: manager, Log: log}
+	started := make(map[string]*manifest.Manifest)
 	var specs []serverkit.Spec
 	for _, m := range found {
 		if m.Disabled {
 			continue
 		}
-		spec, err := p.spec(m)
+		spec, err := connector.Spec(m)
 		if err != nil {
 			return err
 		}
 		spec.Restart = serverkit.RestartPolicy{Never: true}
-		p.manifests[m.Package] = m
+		started[m.Package] = m
 		specs = append(specs, spec)
 	}
-	p.kit.Apply(specs)
-	if err := p.kit.Wait(ctx); err != nil {
+	kit.Apply(specs)
+	if err := kit.Wait(ctx); err != nil {
 		return err
 	}
 	status := make(map[string]serverkit.Status)
-	for _, s := range p.kit.Status() {
+	for _, s := range kit.Status() {
 		status[s.Name] = s
 	}
 	tools := make(map[string][]string)
-	for _, t := range p.manager.Tools().Tools {
+	for _, t := range manager.Tools().Tools {
 		tools[t.Source.Server] = append(tools[t.Source.Server], t.Source.OriginalName)
 	}
 	for i := range out.Servers {
 		s := &out.Servers[i]
-		m := p.manifests[s.Name]
+		m := started[s.Name]
 		if m == nil {
 			continue
 		}
@@ -188,7 +197,7 @@ func checkLive(ctx context.Context, o Options, found []*manifest.Manifest, out *
 			continue
 		}
 		s.Live, s.ProtocolVersion, s.Tools = true, st.Session.ProtocolVersion, tools[s.Name]
-		if live := p.manager.Session(s.Name); live != nil && live.Info().Degraded != "" {
+		if live := manager.Session(s.Name); live != nil && live.Info().Degraded != "" {
 			s.Problem = live.Info().Degraded
 			continue
 		}

@@ -1,4 +1,7 @@
-package daemon
+// Package authority authorizes the connections to remote servers: for a running
+// platform, which has a server tried again once a person has helped, and for the
+// verbs that log in and out. How a token is had is the business of package auth.
+package authority
 
 import (
 	"context"
@@ -6,10 +9,10 @@ import (
 	"log/slog"
 	"net/http"
 	"reflect"
-	"slices"
 	"sync"
 	"time"
 
+	"github.com/aurorabot-dev/platform/cmd/platform/internal/daemon/settings"
 	"github.com/aurorabot-dev/platform/mcpkit/auth"
 	"github.com/aurorabot-dev/platform/mcpkit/auth/tokens"
 	"github.com/aurorabot-dev/platform/mcpkit/client/httpwire"
@@ -18,10 +21,10 @@ import (
 	"github.com/aurorabot-dev/platform/mcpkit/serverkit"
 )
 
-// authority authorizes the connections to remote servers, and has those tried
+// Authority authorizes the connections to remote servers, and has those tried
 // again that wait for a person once one has helped.
-type authority struct {
-	o      Options
+type Authority struct {
+	o      settings.Options
 	log    *slog.Logger
 	store  *tokens.Store
 	secret func(...string)
@@ -38,22 +41,23 @@ type authorized struct {
 	waiting bool
 }
 
-func newAuthority(o Options, log *slog.Logger, secret func(...string)) (*authority, error) {
-	store, err := o.openTokens()
+// New opens the token store. Log and secret are as in auth.Options.
+func New(o settings.Options, log *slog.Logger, secret func(...string)) (*Authority, error) {
+	store, err := openTokens(&o)
 	if err != nil {
 		return nil, err
 	}
-	return &authority{o: o, log: log, store: store, secret: secret, servers: map[string]*authorized{}, wake: make(chan struct{}, 1)}, nil
+	return &Authority{o: o, log: log, store: store, secret: secret, servers: map[string]*authorized{}, wake: make(chan struct{}, 1)}, nil
 }
 
-// of is the authorization of a manifest's server, a new one where what it depends
+// Of is the authorization of a manifest's server, a new one where what it depends
 // on has changed.
-func (a *authority) of(m *manifest.Manifest) (httpwire.Authorizer, error) {
+func (a *Authority) Of(m *manifest.Manifest) (httpwire.Authorizer, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	s := a.servers[m.Package]
 	if s == nil || s.m != m && (s.m.MCP.URL != m.MCP.URL || s.m.AuthType() != m.AuthType() || s.m.Dir != m.Dir || !reflect.DeepEqual(s.m.MCP.Auth, m.MCP.Auth)) {
-		cfg, err := a.o.authConfig(m)
+		cfg, err := config(&a.o, m)
 		if err != nil {
 			return nil, err
 		}
@@ -97,9 +101,9 @@ func (i instructive) instruct(err error) error {
 	return fault.New(fault.NeedsAuth, "%v; it must be mended in the manifest", n)
 }
 
-// refused looks at why a server could not be connected. One that needs a person
+// Refused looks at why a server could not be connected. One that needs a person
 // is watched from here on.
-func (a *authority) refused(server string, err error) {
+func (a *Authority) Refused(server string, err error) {
 	f, ok := errors.AsType[*fault.Error](err)
 	if !ok || f.Code != fault.NeedsAuth {
 		return
@@ -120,8 +124,8 @@ func (a *authority) refused(server string, err error) {
 // server waits for one.
 const helpPoll = time.Second
 
-// run starts servers that wait for a person once one has helped, until ctx ends.
-func (a *authority) run(ctx context.Context, kit *serverkit.Kit) {
+// Run starts servers that wait for a person once one has helped, until ctx ends.
+func (a *Authority) Run(ctx context.Context, kit *serverkit.Kit) {
 	var starting sync.WaitGroup
 	defer starting.Wait()
 	for {
@@ -158,7 +162,7 @@ func (a *authority) run(ctx context.Context, kit *serverkit.Kit) {
 	}
 }
 
-func (a *authority) waiting() map[string]*auth.Client {
+func (a *Authority) waiting() map[string]*auth.Client {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	waiting := map[string]*auth.Client{}
@@ -170,7 +174,7 @@ func (a *authority) waiting() map[string]*auth.Client {
 	return waiting
 }
 
-func (a *authority) forget(server string) {
+func (a *Authority) forget(server string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if s := a.servers[server]; s != nil {
@@ -178,62 +182,11 @@ func (a *authority) forget(server string) {
 	}
 }
 
-// close ends idle connections to issuers.
-func (a *authority) close() {
+// Close ends idle connections to issuers.
+func (a *Authority) Close() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, s := range a.servers {
 		s.client.Close()
 	}
-}
-
-// openAuthority begins to authorize connections.
-func (p *Platform) openAuthority() (err error) {
-	p.authority, err = newAuthority(p.o, p.log, p.learn)
-	return err
-}
-
-// watchLogins has servers connected that people log in to.
-func (p *Platform) watchLogins(ctx context.Context, down *teardown) {
-	ctx, stop := context.WithCancel(ctx)
-	done := make(chan struct{})
-	go func() { defer close(done); p.authority.run(ctx, p.kit) }()
-	down.add("logins", func(context.Context) error { stop(); <-done; p.authority.close(); return nil })
-}
-
-// maxLearned is how many tokens, codes and secrets that came up at run time are
-// kept out of what is written. They are short-lived: the oldest are given up.
-const maxLearned = 512
-
-// secrets are what the redactor removes.
-type secrets struct {
-	mu         sync.Mutex
-	configured []string
-	learned    []string
-}
-
-// configure replaces the secrets of the manifests.
-func (p *Platform) configure(values []string) {
-	p.secrets.mu.Lock()
-	defer p.secrets.mu.Unlock()
-	p.secrets.configured = values
-	p.redactor.Set(slices.Concat(p.secrets.configured, p.secrets.learned))
-}
-
-// learn adds secrets that came up at run time.
-func (p *Platform) learn(values ...string) {
-	p.secrets.mu.Lock()
-	defer p.secrets.mu.Unlock()
-	before := len(p.secrets.learned)
-	for _, v := range values {
-		if v != "" && !slices.Contains(p.secrets.learned, v) {
-			p.secrets.learned = append(p.secrets.learned, v)
-		}
-	}
-	if n := len(p.secrets.learned); n == before {
-		return
-	} else if n > maxLearned {
-		p.secrets.learned = slices.Clone(p.secrets.learned[n-maxLearned:])
-	}
-	p.redactor.Set(slices.Concat(p.secrets.configured, p.secrets.learned))
 }

@@ -1,4 +1,8 @@
-package daemon
+// Package servers makes of manifests what the server kit runs: how a process is
+// started or a remote server connected, the session over it, and when a change
+// of the manifest has the server replaced. It also knows which servers bear the
+// name of a built-in app and are another program.
+package servers
 
 import (
 	"context"
@@ -7,6 +11,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"net/http"
 	"net/url"
@@ -15,6 +20,9 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/aurorabot-dev/platform/cmd/platform/internal/daemon/authority"
+	"github.com/aurorabot-dev/platform/cmd/platform/internal/daemon/settings"
+	"github.com/aurorabot-dev/platform/mcpkit/client"
 	"github.com/aurorabot-dev/platform/mcpkit/client/httpwire"
 	"github.com/aurorabot-dev/platform/mcpkit/client/session"
 	"github.com/aurorabot-dev/platform/mcpkit/client/session/handshake"
@@ -22,23 +30,31 @@ import (
 	"github.com/aurorabot-dev/platform/mcpkit/serverkit"
 )
 
-// spec is how the server kit is to run, or to keep connected, a manifest's server. It
+// Connector opens the sessions of servers.
+type Connector struct {
+	Layout    settings.Layout
+	Authority *authority.Authority
+	Manager   *client.Manager
+	Log       *slog.Logger
+}
+
+// Spec is how the server kit is to run, or to keep connected, a manifest's server. It
 // carries the manifest whole: what the kit does not do itself is done by Connect, from
 // the same manifest that Revision is made of.
-func (p *Platform) spec(m *manifest.Manifest) (serverkit.Spec, error) {
+func (x *Connector) Spec(m *manifest.Manifest) (serverkit.Spec, error) {
 	var spec serverkit.Spec
 	if m.MCP.Transport == manifest.HTTP {
 		spec = remoteSpec(m)
 	} else {
-		dir, err := p.layout.MakeApp(m.Package)
+		dir, err := x.Layout.MakeApp(m.Package)
 		if err != nil {
 			return spec, err
 		}
-		spec = makeSpec(m, dir)
+		spec = MakeSpec(m, dir)
 	}
 	spec.Revision = revision(m)
 	spec.Connect = func(ctx context.Context, in serverkit.Instance, pipes serverkit.Pipes) (serverkit.Session, error) {
-		return p.connect(ctx, m, in, pipes)
+		return x.connect(ctx, m, in, pipes)
 	}
 	return spec, nil
 }
@@ -54,13 +70,15 @@ func revision(m *manifest.Manifest) string {
 	c.MCP.Secrets, c.MCP.HealthTimeout, c.MCP.Restart, c.MCP.Stop = nil, manifest.Default().MCP.HealthTimeout, manifest.Restart{}, manifest.Stop{}
 	raw, err := json.Marshal([]any{m.Dir, &c})
 	if err != nil {
-		panic("daemon: encoding a manifest: " + err.Error()) // strings, numbers and maps of strings encode
+		panic("servers: encoding a manifest: " + err.Error()) // strings, numbers and maps of strings encode
 	}
 	sum := sha256.Sum256(raw)
 	return hex.EncodeToString(sum[:])
 }
 
-func makeSpec(m *manifest.Manifest, appData string) serverkit.Spec {
+// MakeSpec is how a process server is started, its session left out; appData is
+// the folder of its own data.
+func MakeSpec(m *manifest.Manifest, appData string) serverkit.Spec {
 	env := serverkit.BaseEnv(os.LookupEnv)
 	env = append(env, "AURORA_APP_DATA_DIR="+appData, "AURORA_APP_PACKAGE="+m.Package)
 	for _, name := range slices.Sorted(maps.Keys(m.MCP.Env)) {
@@ -90,7 +108,8 @@ func stopPolicy(m *manifest.Manifest) serverkit.StopPolicy {
 	return serverkit.StopPolicy{CloseWait: s.CloseWait.Duration, TermWait: s.TermWait.Duration, Drain: drain}
 }
 
-func serverConfig(m *manifest.Manifest) session.Config {
+// Config is how the session of a server treats it.
+func Config(m *manifest.Manifest) session.Config {
 	var roots []*mcp.Root
 	if m.MCP.Roots {
 		roots = []*mcp.Root{{URI: (&url.URL{Scheme: "file", Path: m.WorkDir()}).String(), Name: "working directory"}}
@@ -111,30 +130,30 @@ func remoteSpec(m *manifest.Manifest) serverkit.Spec {
 }
 
 // wire makes the way to a manifest's server over HTTP.
-func (p *Platform) wire(m *manifest.Manifest) (*httpwire.Wire, error) {
+func (x *Connector) wire(m *manifest.Manifest) (*httpwire.Wire, error) {
 	h := http.Header{}
 	for name, value := range m.MCP.Headers {
 		h.Set(name, value)
 	}
-	authorizer, err := p.authority.of(m)
+	authorizer, err := x.Authority.Of(m)
 	if err != nil {
 		return nil, err
 	}
 	return httpwire.New(httpwire.Options{
-		Name: m.Package, URL: m.MCP.URL, Header: h, Authorizer: authorizer, Logger: p.log,
-		MaxMessage: int(m.MCP.MaxLine), UserAgent: "aurora-platform/" + version,
+		Name: m.Package, URL: m.MCP.URL, Header: h, Authorizer: authorizer, Logger: x.Log,
+		MaxMessage: int(m.MCP.MaxLine), UserAgent: "aurora-platform/" + settings.Version,
 		Proxy: http.ProxyFromEnvironment, // never for this machine
 	})
 }
 
 // connect opens a session over a fresh process's pipes, or to a server at a URL.
-func (p *Platform) connect(ctx context.Context, m *manifest.Manifest, in serverkit.Instance, pipes serverkit.Pipes) (serverkit.Session, error) {
+func (x *Connector) connect(ctx context.Context, m *manifest.Manifest, in serverkit.Instance, pipes serverkit.Pipes) (serverkit.Session, error) {
 	c := session.Conn{
-		Server: in.Name, Alias: m.Alias, Instance: fmt.Sprint(in.Number), Crashes: in.Crashes, Config: serverConfig(m),
+		Server: in.Name, Alias: m.Alias, Instance: fmt.Sprint(in.Number), Crashes: in.Crashes, Config: Config(m),
 		Hold: true, // until the start of the server has been told
 	}
 	if m.MCP.Transport == manifest.HTTP {
-		w, err := p.wire(m)
+		w, err := x.wire(m)
 		if err != nil {
 			return nil, err
 		}
@@ -142,9 +161,9 @@ func (p *Platform) connect(ctx context.Context, m *manifest.Manifest, in serverk
 	} else {
 		c.Stdin, c.Stdout = pipes.Stdin, pipes.Stdout
 	}
-	s, err := p.manager.Connect(ctx, c)
+	s, err := x.Manager.Connect(ctx, c)
 	if err != nil {
-		p.authority.refused(in.Name, err)
+		x.Authority.Refused(in.Name, err)
 		if errors.Is(err, handshake.ErrProbeKilled) {
 			return nil, fmt.Errorf("%w: %w", serverkit.ErrRespawn, err)
 		}

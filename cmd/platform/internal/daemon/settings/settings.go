@@ -1,20 +1,21 @@
-// Package daemon makes a running platform of its parts: options, wiring in one
-// function, reload and shutdown.
+// Package settings has the platform's settings: defaults, platform.yaml and
+// flags, what is wrong with them, which of them a running platform takes over,
+// and where things are below the data folder.
 //
-//	o := daemon.Defaults()
-//	err := o.ReadConfig(daemon.DefaultConfig, false) // platform.yaml, if it is there
-//	err = daemon.Run(ctx, o, log, daemon.Hooks{})    // until ctx ends
+//	o := settings.Defaults()
+//	err := o.ReadConfig(settings.DefaultConfig, false) // platform.yaml, if it is there
+//	err = o.Validate()
 //
-// It also makes those of the parts that verbs need without a platform: the check
-// of what is configured, and logins. What the parts do is in their packages; how
-// any of it is shown to people, in the verbs.
-package daemon
+// The package starts nothing. What a setting does is the business of those who
+// read it.
+package settings
 
 import (
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -25,19 +26,21 @@ import (
 
 	"github.com/hashicorp/go-multierror"
 
+	"github.com/aurorabot-dev/platform/apps"
 	"github.com/aurorabot-dev/platform/bridge/bus"
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/control"
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/control/endpoint"
 	"github.com/aurorabot-dev/platform/mcpkit/client/session/handshake"
+	"github.com/aurorabot-dev/platform/mcpkit/manifest/load"
 	"github.com/aurorabot-dev/platform/mcpkit/strict"
 )
 
-// version is set by the linker in releases.
-var version = "0.1.0-dev"
+// Version is set by the linker in releases.
+var Version = "0.1.0-dev"
 
 // BuildVersion says what this binary is.
 func BuildVersion() control.Version {
-	v := control.Version{Version: version, Go: runtime.Version(), Protocols: newestFirst(handshake.ProtocolVersions)}
+	v := control.Version{Version: Version, Go: runtime.Version(), Protocols: newestFirst(handshake.ProtocolVersions)}
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, s := range info.Settings {
 			if s.Key == "vcs.revision" {
@@ -81,6 +84,72 @@ type Options struct {
 	SpawnsPerMinute int `json:"spawns_per_minute,omitempty"`
 	// ShutdownSeconds bounds a graceful end.
 	ShutdownSeconds int `json:"shutdown_seconds,omitempty"`
+}
+
+// Gateway says how other MCP hosts reach the platform over HTTP. Over a pipe they
+// reach it with "platform gateway" in any case.
+type Gateway struct {
+	// Listen is a host:port. Empty means none. Beyond loopback there must be tokens.
+	Listen string `json:"listen,omitempty"`
+	// Tokens is a file with the tokens that clients must bring. Empty means that
+	// every program of this machine may come, but no page in a browser.
+	Tokens string `json:"tokens,omitempty"`
+	// Hosts are names, without port, by which clients reach Listen beside
+	// loopback's. Origins are those of pages that may use it.
+	Hosts   []string `json:"hosts,omitempty"`
+	Origins []string `json:"origins,omitempty"`
+}
+
+// Auth says how the platform authorizes itself towards remote servers.
+type Auth struct {
+	// KeyFile is a file whose content seals the tokens that are stored; at least
+	// tokens.MinKey bytes, for its owner alone. The environment's AURORA_AUTH_KEY
+	// does the same. Empty means that they are not sealed.
+	KeyFile string `json:"key_file,omitempty"`
+	// ClientMetadataURL is the client id metadata document for servers whose
+	// manifest names none.
+	ClientMetadataURL string `json:"client_metadata_url,omitempty"`
+}
+
+// Values of Options.Bus.
+const (
+	InboxBus = "inbox" // files for a Brain on this machine
+	NATSBus  = "nats"  // JetStream, for more than one machine
+)
+
+// NATS says how to reach JetStream; see package natsbus for what each value means.
+type NATS struct {
+	URLs     []string `json:"urls,omitempty"`
+	Creds    string   `json:"creds,omitempty"` // a file
+	CA       string   `json:"ca,omitempty"`    // a file, as the next two
+	Cert     string   `json:"cert,omitempty"`
+	Key      string   `json:"key,omitempty"`
+	Stream   string   `json:"stream,omitempty"`
+	Prefix   string   `json:"prefix,omitempty"` // of subjects
+	Replicas int      `json:"replicas,omitempty"`
+	MaxDays  int      `json:"max_days,omitempty"` // how long the stream keeps an event
+	MaxBytes int64    `json:"max_bytes,omitempty"`
+}
+
+// Inbox bounds pending/. At a limit new events are either held back in the
+// journal until the Brain has taken some (block), or expired ones give way (spill).
+type Inbox struct {
+	Soft Limit `json:"soft,omitempty"`
+	Hard Limit `json:"hard,omitempty"`
+}
+
+// Limit is a number of files or of bytes, whichever comes first; zero is the default.
+type Limit struct {
+	Files int64  `json:"files,omitempty"`
+	Bytes int64  `json:"bytes,omitempty"`
+	Do    string `json:"do,omitempty"` // block or spill; empty is the default
+}
+
+// Retention says how long what nobody waits for is kept: files of done/, failed/
+// and rejected/, each, and artifacts.
+type Retention struct {
+	Days  int   `json:"days,omitempty"`  // zero is for ever
+	Bytes int64 `json:"bytes,omitempty"` // zero is without limit
 }
 
 // Log says how the platform logs to its standard error.
@@ -253,7 +322,8 @@ func (l Log) Adjustable(w io.Writer) (*slog.Logger, *slog.LevelVar) {
 	return slog.New(slog.NewTextHandler(w, opts)), level
 }
 
-func (o *Options) routes() map[string]bus.Route {
+// Routes are the routes of event types as the bridge takes them.
+func (o *Options) Routes() map[string]bus.Route {
 	m := make(map[string]bus.Route, len(o.Events))
 	for typ, route := range o.Events {
 		if route == "journal" {
@@ -265,10 +335,40 @@ func (o *Options) routes() map[string]bus.Route {
 	return m
 }
 
-func (o *Options) shutdown() time.Duration { return time.Duration(o.ShutdownSeconds) * time.Second }
+// Shutdown is the bound of a graceful end.
+func (o *Options) Shutdown() time.Duration { return time.Duration(o.ShutdownSeconds) * time.Second }
 
 func newestFirst(versions []string) []string {
 	out := slices.Clone(versions)
 	slices.Reverse(out)
 	return out
+}
+
+func (g Gateway) check() error {
+	if g.Listen == "" {
+		return nil
+	}
+	if _, _, err := net.SplitHostPort(g.Listen); err != nil {
+		return fmt.Errorf("gateway.listen: %q is not host:port", g.Listen)
+	}
+	if err := endpoint.CheckAddress(g.Listen); err != nil && g.Tokens == "" {
+		return fmt.Errorf("gateway.listen: %w, or name a file of tokens in gateway.tokens", err)
+	}
+	return nil
+}
+
+// DefaultManifests is the folder that is read where none is named.
+const DefaultManifests = "manifests"
+
+// Sources says where manifests are: those that were named and no others, else
+// the built-in apps and, where it exists, the folder "manifests".
+func (o *Options) Sources() load.Options {
+	src := load.Options{Dirs: o.Manifests, Lookup: os.LookupEnv}
+	if len(o.Manifests) == 0 {
+		src.Embedded, src.EmbeddedDir = apps.Manifests, o.Data
+		if info, err := os.Stat(DefaultManifests); err == nil && info.IsDir() {
+			src.Dirs = []string{DefaultManifests}
+		}
+	}
+	return src
 }

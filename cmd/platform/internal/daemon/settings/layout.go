@@ -1,4 +1,4 @@
-package daemon
+package settings
 
 import (
 	"errors"
@@ -65,9 +65,9 @@ func wrongOwner(dir string) string {
 	return ""
 }
 
-// lock makes sure that one platform runs on a data folder. It is released when
+// Lock makes sure that one platform runs on a data folder. It is released when
 // the process ends, however it ends.
-func (l Layout) lock() (release func(), err error) {
+func (l Layout) Lock() (release func(), err error) {
 	path := filepath.Join(l.State(), "platform.lock")
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|syscall.O_CLOEXEC, 0o600)
 	if err != nil {

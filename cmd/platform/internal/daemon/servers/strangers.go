@@ -1,4 +1,4 @@
-package daemon
+package servers
 
 import (
 	"fmt"
@@ -15,17 +15,17 @@ import (
 	"github.com/aurorabot-dev/platform/mcpkit/serverkit"
 )
 
-// strangers are the servers that bear the name of a built-in app and are not that
+// Strangers are the servers that bear the name of a built-in app and are not that
 // app, by package, each with what to say of it. A manifest of one's own may replace a
 // built-in one, to give an app other limits or variables; trust goes with the program
-// and not with the name.
-func (o *Options) strangers(list []*manifest.Manifest) map[string]*manifest.Fault {
-	own, _ := load.Manifests(load.Options{Embedded: apps.Manifests, EmbeddedDir: o.Data, Lookup: os.LookupEnv})
-	exe := exeDir()
+// and not with the name. Data is the data folder.
+func Strangers(data string, list []*manifest.Manifest) map[string]*manifest.Fault {
+	own, _ := load.Manifests(load.Options{Embedded: apps.Manifests, EmbeddedDir: data, Lookup: os.LookupEnv})
+	exe := ExeDir()
 	out := make(map[string]*manifest.Fault)
 	for _, m := range list {
 		i := slices.IndexFunc(own, func(app *manifest.Manifest) bool { return app.Package == m.Package })
-		if i < 0 || o.sameProgram(m, own[i], exe) {
+		if i < 0 || sameProgram(data, m, own[i], exe) {
 			continue
 		}
 		out[m.Package] = &manifest.Fault{
@@ -39,22 +39,22 @@ func (o *Options) strangers(list []*manifest.Manifest) map[string]*manifest.Faul
 
 // sameProgram reports whether two manifests run one program in one way, as far as it
 // can be told from outside.
-func (o *Options) sameProgram(m, app *manifest.Manifest, exe string) bool {
+func sameProgram(data string, m, app *manifest.Manifest, exe string) bool {
 	if m.Path == app.Path {
 		return true
 	}
 	if m.MCP.Transport != app.MCP.Transport || slices.ContainsFunc(slices.Collect(maps.Keys(m.MCP.Env)), loads) {
 		return false
 	}
-	a, b := makeSpec(m, o.Data), makeSpec(app, o.Data)
+	a, b := MakeSpec(m, data), MakeSpec(app, data)
 	if !slices.Equal(a.Command[1:], b.Command[1:]) {
 		return false
 	}
-	one, err := program(a, exe)
+	one, err := Program(a, exe)
 	if err != nil {
 		return false
 	}
-	other, err := program(b, exe)
+	other, err := Program(b, exe)
 	if err != nil {
 		return false
 	}
@@ -71,13 +71,13 @@ func loads(name string) bool {
 	return strings.HasPrefix(name, "LD_") || strings.HasPrefix(name, "DYLD_")
 }
 
-// program is the absolute path of the program that a server runs.
-func program(s serverkit.Spec, exe string) (string, error) {
-	return serverkit.ResolveCommand(s.Command[0], s.Dir, pathOf(s), exe)
+// Program is the absolute path of the program that a server runs.
+func Program(s serverkit.Spec, exe string) (string, error) {
+	return serverkit.ResolveCommand(s.Command[0], s.Dir, PathOf(s), exe)
 }
 
-// pathOf is the PATH of a server.
-func pathOf(s serverkit.Spec) (path string) {
+// PathOf is the PATH of a server.
+func PathOf(s serverkit.Spec) (path string) {
 	for _, kv := range s.Env {
 		if v, ok := strings.CutPrefix(kv, "PATH="); ok {
 			path = v
@@ -86,8 +86,8 @@ func pathOf(s serverkit.Spec) (path string) {
 	return path
 }
 
-// exeDir is the folder of the platform itself, or "".
-func exeDir() string {
+// ExeDir is the folder of the platform itself, or "".
+func ExeDir() string {
 	exe, err := os.Executable()
 	if err != nil {
 		return ""
@@ -95,8 +95,8 @@ func exeDir() string {
 	return filepath.Dir(exe)
 }
 
-// distrusted are the strangers that the policy file says nothing of.
-func distrusted(r *rules.Rules, strangers map[string]*manifest.Fault) (out []*manifest.Fault) {
+// Distrusted are the strangers that the policy file says nothing of.
+func Distrusted(r *rules.Rules, strangers map[string]*manifest.Fault) (out []*manifest.Fault) {
 	for _, name := range slices.Sorted(maps.Keys(strangers)) {
 		if _, by := r.Trust(name); by.File == rules.Builtin {
 			out = append(out, strangers[name])
