@@ -28,7 +28,7 @@ func TestRetentionTakesWhatIsDealtWithByAgeAndSizeAndNothingThatWaits(t *testing
 		"for ever": {settings.Retention{}, []string{"mid", "new", "old"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := &Platform{o: settings.Options{Data: t.TempDir(), Retention: c.keep}, log: slog.New(slog.DiscardHandler)}
+			p := &Platform{o: settings.Options{Data: t.TempDir()}, live: settings.Options{Retention: c.keep}, log: slog.New(slog.DiscardHandler)}
 			p.layout = settings.Layout{Data: p.o.Data}
 			var err error
 			if p.artifacts, err = artifact.Open(p.layout.Artifacts(), artifact.Options{}); err != nil {
