@@ -338,3 +338,26 @@ func TestACallInFlightIsAnsweredByTheServerThatItsManifestReplaces(t *testing.T)
 		return s.Phase == serverkit.Ready && s.PID != pid, s
 	})
 }
+
+func TestAnotherPrivateKeyInTheSameFileNeedsANewConnection(t *testing.T) {
+	m := manifest.Default()
+	m.Package, m.Dir, m.MCP.Transport, m.MCP.URL = "s", t.TempDir(), manifest.HTTP, "http://127.0.0.1:1/mcp"
+	m.MCP.Auth.ClientKeyFile = "key.pem"
+	specOf := func(content string) serverkit.Spec {
+		if err := os.WriteFile(filepath.Join(m.Dir, "key.pem"), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		spec, err := (&servers.Connector{}).Spec(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return spec
+	}
+	first := specOf("first")
+	if !first.Equal(specOf("first")) {
+		t.Error("the same key makes another spec")
+	}
+	if first.Equal(specOf("second")) {
+		t.Error("a change of the key is without effect")
+	}
+}

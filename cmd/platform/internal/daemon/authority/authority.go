@@ -37,6 +37,7 @@ type Authority struct {
 // authorized is one server's authorization, which outlives its connections.
 type authorized struct {
 	m       *manifest.Manifest
+	key     string // the state of the key that the manifest names
 	client  *auth.Client
 	waiting bool
 }
@@ -55,8 +56,8 @@ func New(o settings.Options, log *slog.Logger, secret func(...string)) (*Authori
 func (a *Authority) Of(m *manifest.Manifest) (httpwire.Authorizer, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	s := a.servers[m.Package]
-	if s == nil || s.m != m && (s.m.MCP.URL != m.MCP.URL || s.m.AuthType() != m.AuthType() || s.m.Dir != m.Dir || !reflect.DeepEqual(s.m.MCP.Auth, m.MCP.Auth)) {
+	s, key := a.servers[m.Package], KeyState(m)
+	if s == nil || s.key != key || s.m != m && (s.m.MCP.URL != m.MCP.URL || s.m.AuthType() != m.AuthType() || s.m.Dir != m.Dir || !reflect.DeepEqual(s.m.MCP.Auth, m.MCP.Auth)) {
 		cfg, err := config(&a.o, m)
 		if err != nil {
 			return nil, err
@@ -68,7 +69,7 @@ func (a *Authority) Of(m *manifest.Manifest) (httpwire.Authorizer, error) {
 		if s != nil {
 			s.client.Close()
 		}
-		s = &authorized{client: c}
+		s = &authorized{client: c, key: key}
 		a.servers[m.Package] = s
 	}
 	s.m = m

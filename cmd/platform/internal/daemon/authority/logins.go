@@ -3,6 +3,8 @@ package authority
 import (
 	"cmp"
 	"crypto"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -74,6 +76,21 @@ func beside(m *manifest.Manifest, file string) string {
 		return file
 	}
 	return filepath.Join(m.Dir, file)
+}
+
+// KeyState stands for the content of the private key that a manifest names, or
+// for why it cannot be read: it is another after a change. It is empty where no
+// key is named.
+func KeyState(m *manifest.Manifest) string {
+	if m.MCP.Auth.ClientKeyFile == "" {
+		return ""
+	}
+	raw, err := smallfile.Read(beside(m, m.MCP.Auth.ClientKeyFile), maxSecret, 0)
+	if err != nil {
+		raw = []byte(err.Error())
+	}
+	sum := sha256.Sum256(raw)
+	return hex.EncodeToString(sum[:])
 }
 
 func readKey(m *manifest.Manifest, file string) (crypto.Signer, error) {

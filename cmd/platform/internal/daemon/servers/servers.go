@@ -61,14 +61,15 @@ func (x *Connector) Spec(m *manifest.Manifest) (serverkit.Spec, error) {
 
 // revision is a hash of the manifest without what takes effect on a server as it runs:
 // words for people, what the commands are meant to be, and what the server kit takes
-// over in place. A key that is not named here has the server replaced where it
+// over in place. The content of the private key that the manifest names counts like a
+// value of the manifest. A key that is not named here has the server replaced where it
 // changes, so that no key can be without effect.
 func revision(m *manifest.Manifest) string {
 	c := *m
 	c.Name, c.Version, c.Description, c.Commands = "", "", "", nil
 	c.Disabled = false // Spec.Disabled
 	c.MCP.Secrets, c.MCP.HealthTimeout, c.MCP.Restart, c.MCP.Stop = nil, manifest.Default().MCP.HealthTimeout, manifest.Restart{}, manifest.Stop{}
-	raw, err := json.Marshal([]any{m.Dir, &c})
+	raw, err := json.Marshal([]any{m.Dir, &c, authority.KeyState(m)})
 	if err != nil {
 		panic("servers: encoding a manifest: " + err.Error()) // strings, numbers and maps of strings encode
 	}
