@@ -72,8 +72,8 @@ func UnsupportedVersion(version string) *Error {
 	return &Error{Code: CodeVersion, Message: "this protocol version is not supported", Data: data}
 }
 
-// ErrorOf is an error of the platform or a server as JSON-RPC. What a server
-// answered is passed on as it is.
+// ErrorOf is an error of the platform or of a server as JSON-RPC. The error with
+// which a server answered keeps its code, message and data.
 func ErrorOf(err error) *Error {
 	f := fault.From(err)
 	if f.Code == fault.Protocol {
@@ -93,5 +93,6 @@ func ErrorOf(err error) *Error {
 	return out
 }
 
-// MissingVersion is the answer to a stateless request that does not say so itself.
+// MissingVersion is the answer to a request whose header names the stateless
+// protocol and whose _meta does not.
 var MissingVersion = &Error{Code: CodeInvalidParams, Message: "_meta has no " + KeyVersion}

@@ -22,7 +22,7 @@ import (
 )
 
 // Stateless is the revision from which on there are no sessions: each request
-// says who asks (2026-07-28, basic).
+// describes its client (2026-07-28, basic).
 const Stateless = "2026-07-28"
 
 // Versions are the protocol revisions that clients may speak, newest first.
@@ -48,7 +48,7 @@ type Message struct {
 	Members                             Members
 }
 
-// Parse reads a message. The error is what to answer where it is none.
+// Parse reads a message. Where raw is no message, the error is the answer to it.
 func Parse(raw []byte) (*Message, *Error) {
 	m, ok := jsonline.Scan(raw)
 	if !ok || !utf8.Valid(raw) {
@@ -65,7 +65,7 @@ func Parse(raw []byte) (*Message, *Error) {
 	case m.Method == nil:
 		return msg, nil
 	}
-	if msg.name, ok = known(m.Method, "tools/call", "tools/list"), true; msg.name == "" {
+	if msg.name = known(m.Method, "tools/call"); msg.name == "" {
 		msg.name, ok = Text(m.Method)
 	}
 	if !ok {

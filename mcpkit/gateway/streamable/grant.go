@@ -7,8 +7,8 @@ import (
 	"github.com/aurorabot-dev/platform/mcpkit/gateway/view"
 )
 
-// holder is who came with a token, and what it showed then. Without one there is
-// nothing that could be taken back.
+// holder is a token that came with a request, and the view that the token opened at
+// that time. The token is empty where the request came without one.
 type holder struct {
 	token string
 	view  *view.View
@@ -20,8 +20,8 @@ type grant struct {
 	end func()
 }
 
-// during has end called when the token is not good for the same view any more.
-// The function it returns says that this is not needed any more.
+// during has end called when the token does not open the same view any more, until
+// the function that it returns is called.
 func (h *Handler) during(who holder, end func()) (leave func()) {
 	if who.token == "" {
 		return func() {}

@@ -27,7 +27,7 @@ type session struct {
 	active int       // requests and streams
 	since  time.Time // when the last of them ended
 	idle   *time.Timer
-	leave  func() // it needs its token no more
+	leave  func() // ends the watch of the session's token
 }
 
 // open makes a session that nobody can find before it is kept.
@@ -65,9 +65,9 @@ func (h *Handler) keep(s *session) bool {
 	return true
 }
 
-// spare is, of the client that has most idle sessions, the one that has been idle
-// for longest: who opens many and drops them loses his own. It is nil where all are
-// in use.
+// spare is the session that has been idle for longest among those of the client with
+// most idle sessions, so that a client that opens many sessions and drops them loses
+// its own. It is nil where all sessions are in use.
 func (h *Handler) spare() (oldest *session) {
 	idle := map[*view.View]int{}
 	first := map[*view.View]*session{}
@@ -204,7 +204,7 @@ func (h *Handler) initialize(w http.ResponseWriter, r *http.Request, view *view.
 	answer.WriteJSON(w, http.StatusOK, reply)
 }
 
-// get opens the stream of what a session hears unasked. A later one replaces it.
+// get opens the stream of a session's notifications. A later stream replaces it.
 func (h *Handler) get(w http.ResponseWriter, r *http.Request, view *view.View) {
 	if r.Header.Get(headerVersion) >= sessionless {
 		w.Header().Set("Allow", "POST")
@@ -244,8 +244,8 @@ func (h *Handler) delete(w http.ResponseWriter, r *http.Request, view *view.View
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// outlet is the stream that a session has open for what it hears unasked, if any.
-// What comes while there is none is lost.
+// outlet is the stream that a session has open for notifications and for requests to
+// its client, if any. Messages are lost while there is none.
 type outlet struct {
 	mu  sync.Mutex
 	now *answer.Stream
