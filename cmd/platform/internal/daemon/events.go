@@ -10,14 +10,14 @@ import (
 
 	"github.com/aurorabot-dev/platform/bridge/journal"
 	"github.com/aurorabot-dev/platform/bridge/journal/segment"
-	"github.com/aurorabot-dev/platform/cmd/platform/internal/control/server"
+	"github.com/aurorabot-dev/platform/cmd/platform/internal/control/server/stream"
 )
 
 // Position is that of the last event that is durable.
 func (p *Platform) Position() uint64 { return p.bus.Journal().Durable() }
 
 // Events reads the journal as it grows.
-func (p *Platform) Events(ctx context.Context, after uint64, alive time.Duration, emit func(*server.Event) error) error {
+func (p *Platform) Events(ctx context.Context, after uint64, alive time.Duration, emit func(*stream.Event) error) error {
 	j := p.bus.Journal()
 	r := j.Reader(after + 1)
 	defer r.Close()
@@ -35,18 +35,18 @@ func (p *Platform) Events(ctx context.Context, after uint64, alive time.Duration
 		part := 0
 		for step := range rec.Before() {
 			part++
-			if err := emitted(&server.Event{Position: rec.Pos, Part: part, Envelope: step}, emit); err != nil {
+			if err := emitted(&stream.Event{Position: rec.Pos, Part: part, Envelope: step}, emit); err != nil {
 				return err
 			}
 		}
-		if err := emitted(&server.Event{Position: rec.Pos, Envelope: rec.Event(), Inbox: rec.Kind == segment.Deliver}, emit); err != nil {
+		if err := emitted(&stream.Event{Position: rec.Pos, Envelope: rec.Event(), Inbox: rec.Kind == segment.Deliver}, emit); err != nil {
 			return err
 		}
 	}
 }
 
 // emitted emits an event under the type that its envelope has.
-func emitted(e *server.Event, emit func(*server.Event) error) error {
+func emitted(e *stream.Event, emit func(*stream.Event) error) error {
 	var env struct {
 		Payload struct{ Type string }
 	}
@@ -58,7 +58,7 @@ func emitted(e *server.Event, emit func(*server.Event) error) error {
 }
 
 // nextCommit waits until the journal grew, or says that it is waiting.
-func (p *Platform) nextCommit(ctx context.Context, j *journal.Journal, alive time.Duration, emit func(*server.Event) error) error {
+func (p *Platform) nextCommit(ctx context.Context, j *journal.Journal, alive time.Duration, emit func(*stream.Event) error) error {
 	wait, cancel := context.WithTimeout(ctx, alive)
 	defer cancel()
 	err := j.Wait(wait, j.Durable()+1)

@@ -71,13 +71,12 @@ const longest = 900
 // longer are the packages that may have more lines than longest, and why each
 // of them is better long than split.
 var longer = map[string]string{
-	"bridge/inbox/queue":                   "being split",
-	"cmd/platform/internal/control/server": "being split",
-	"cmd/platform/internal/daemon":         "being split",
-	"mcpkit/appkit":                        "being split",
-	"mcpkit/auth":                          "being split",
-	"mcpkit/host":                          "being split",
-	"mcpkit/serverkit":                     "being split",
+	"bridge/inbox/queue":           "being split",
+	"cmd/platform/internal/daemon": "being split",
+	"mcpkit/appkit":                "being split",
+	"mcpkit/auth":                  "being split",
+	"mcpkit/host":                  "being split",
+	"mcpkit/serverkit":             "being split",
 }
 
 // source is a package of the module as `go list` describes it.

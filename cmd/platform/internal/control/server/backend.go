@@ -4,9 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"io"
-	"time"
 
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/control"
+	"github.com/aurorabot-dev/platform/cmd/platform/internal/control/server/stream"
 	"github.com/aurorabot-dev/platform/mcpkit/host"
 	"github.com/aurorabot-dev/platform/mcpkit/policy"
 	"github.com/aurorabot-dev/platform/mcpkit/policy/approval"
@@ -26,18 +26,13 @@ type Backend interface {
 	// Export is the catalogue as one JSON array of function tools.
 	Export(profile, server string) ([]byte, error)
 	Call(ctx context.Context, r control.CallRequest) (*control.CallResponse, error)
-	// Position is that of the last event of the journal.
-	Position() uint64
-	// Events gives emit the events of the journal after a position, as they come,
-	// and nil when there was none for as long as alive, until ctx ends or emit
-	// returns an error.
-	Events(ctx context.Context, after uint64, alive time.Duration, emit func(*Event) error) error
 	// Logs gives emit the last n lines of a server's stderr, also when there are
 	// none, and if follow those that come, until ctx ends or emit returns an error.
 	Logs(ctx context.Context, server string, n int, follow bool, emit func(lines []string) error) error
 	// Gateway is how to serve one MCP client over a pair of pipes, with all
 	// servers or with the one that is named under its own names.
 	Gateway(ctx context.Context, server string) (serve func(ctx context.Context, in io.Reader, out io.Writer) error, err error)
+	stream.Source // the events of the journal
 	Policy
 	Offers
 	Inputs

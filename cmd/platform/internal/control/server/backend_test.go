@@ -24,6 +24,7 @@ import (
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/control"
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/control/apitest"
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/control/endpoint"
+	"github.com/aurorabot-dev/platform/cmd/platform/internal/control/server/stream"
 	"github.com/aurorabot-dev/platform/mcpkit/catalog"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
 	"github.com/aurorabot-dev/platform/mcpkit/host"
@@ -41,7 +42,7 @@ const patience = 2 * time.Minute
 // backend answers from memory. Its tool "hold" answers when it is told to.
 type backend struct {
 	mu      sync.Mutex
-	journal []*Event
+	journal []*stream.Event
 	first   uint64 // position of journal[0]
 	grown   chan struct{}
 	broken  error // what reading the journal ends with
@@ -147,7 +148,7 @@ func (b *backend) Call(ctx context.Context, r control.CallRequest) (*control.Cal
 }
 
 // emit adds events to the journal.
-func (b *backend) emit(events ...Event) {
+func (b *backend) emit(events ...stream.Event) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, e := range events {
@@ -167,10 +168,10 @@ func (b *backend) Position() uint64 {
 	return b.first + uint64(len(b.journal)) - 1
 }
 
-func (b *backend) Events(ctx context.Context, after uint64, alive time.Duration, emit func(*Event) error) error {
+func (b *backend) Events(ctx context.Context, after uint64, alive time.Duration, emit func(*stream.Event) error) error {
 	for {
 		b.mu.Lock()
-		var next *Event
+		var next *stream.Event
 		if at := int(after) + 1 - int(b.first); at < 0 {
 			after = b.first - 1
 			b.mu.Unlock()
@@ -522,10 +523,4 @@ func (f *follower) want(blocks ...string) {
 			f.t.Fatalf("got %q %v, want %q", got, err, want)
 		}
 	}
-}
-
-func (s *streams) open() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.ends)
 }

@@ -2,11 +2,9 @@ package server
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"net/http"
 	"strings"
@@ -125,47 +123,6 @@ func TestMoreCallsThanTheLimitAreBusy(t *testing.T) {
 	s.release <- struct{}{}
 }
 
-func TestFinishedCallsAreForgottenByNumberSizeAndAge(t *testing.T) {
-	now := time.Now()
-	c := newCalls(newBackend(), slog.New(slog.DiscardHandler), limits{calls: 1, kept: 3, keptBytes: 4 << 20, keep: time.Minute})
-	c.now = func() time.Time { return now }
-	finish := func(id, tool string) {
-		t.Helper()
-		ctx, e, err := c.begin(t.Context(), control.CallRequest{ID: id, Name: tool, Async: true, Arguments: json.RawMessage("{}")})
-		if err != nil {
-			t.Fatal(err)
-		}
-		c.run(ctx, e)
-	}
-	kept := func(want string) {
-		t.Helper()
-		got := ""
-		for _, id := range []string{"a", "b", "c", "d", "e", "f"} {
-			if _, err := c.find(id); err == nil {
-				got += id
-			}
-		}
-		if got != want || len(c.finished) != len(want) {
-			t.Errorf("kept are %s, want %s", got, want)
-		}
-	}
-	for _, id := range []string{"a", "b", "c", "d"} {
-		finish(id, "echo")
-	}
-	kept("bcd")
-	finish("e", "big") // 3 MiB
-	kept("cde")
-	finish("f", "big")
-	kept("f")
-	now = now.Add(time.Minute)
-	kept("f")
-	now = now.Add(time.Nanosecond)
-	kept("")
-	if c.bytes != 0 || c.running != 0 || len(c.byID) != 0 {
-		t.Errorf("left are %d bytes, %d running, %d ids", c.bytes, c.running, len(c.byID))
-	}
-}
-
 func TestADefectFailsItsOwnCallAlone(t *testing.T) {
 	s := start(t, nil)
 	s.refused(500, fault.Internal, "POST", "/v1/calls", `{"name":"panic"}`)
@@ -225,7 +182,7 @@ func TestCallsThatDoNotEndAreCancelledAndToldSo(t *testing.T) {
 			t.Errorf("who waits is told %+v", st)
 		}
 	})
-	until(t, "the wait", func() bool { return s.api.streams.open() == 1 })
+	until(t, "the wait", func() bool { return s.api.streams.Len() == 1 })
 	if err := s.end(); err != nil {
 		t.Error(err)
 	}

@@ -10,26 +10,27 @@ import (
 	"time"
 
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/control"
+	"github.com/aurorabot-dev/platform/cmd/platform/internal/control/server/stream"
 )
 
 func TestAStreamGoesOnExactlyWhereItStopped(t *testing.T) {
 	s := start(t, nil)
 	for range 5 {
-		s.emit(Event{Type: "t", Inbox: true})
+		s.emit(stream.Event{Type: "t", Inbox: true})
 	}
 	s.follow("/v1/events?since=0").want("0", "1 t", "2 t", "3 t", "4 t", "5 t")
 	s.follow("/v1/events?since=3").want("3", "4 t", "5 t")
 	s.follow("/v1/events?since=0", "Last-Event-ID", "4").want("4", "5 t")
 	live := s.follow("/v1/events")
 	live.want("5")
-	s.emit(Event{Type: "t", Inbox: true}, Event{Type: "u", Inbox: true})
+	s.emit(stream.Event{Type: "t", Inbox: true}, stream.Event{Type: "u", Inbox: true})
 	live.want("6 t", "7 u")
 }
 
 func TestEventsAreOneLineEachWhateverTheirFormWas(t *testing.T) {
 	s := start(t, nil)
 	whole := `{"header":{"protocol":"amp/1.0","method":"m","message_id":"1","timestamp":"2026-01-01T00:00:00Z","source":{"app":"s"}},"payload":{"type":"t"}}`
-	s.emit(Event{Type: "t", Inbox: true, Envelope: []byte(strings.ReplaceAll(whole, ",", ",\r\n\n\r "))})
+	s.emit(stream.Event{Type: "t", Inbox: true, Envelope: []byte(strings.ReplaceAll(whole, ",", ",\r\n\n\r "))})
 	f := s.follow("/v1/events?since=0")
 	f.want("0")
 	b, err := f.next()
@@ -47,7 +48,7 @@ func TestEventsAreOneLineEachWhateverTheirFormWas(t *testing.T) {
 func TestAStreamShowsTheTypesThatWereAskedFor(t *testing.T) {
 	s := start(t, nil)
 	for i, typ := range []string{"a.x", "a.y", "b", "ab", "b.c"} {
-		s.emit(Event{Type: typ, Inbox: i%2 == 0})
+		s.emit(stream.Event{Type: typ, Inbox: i%2 == 0})
 	}
 	for query, want := range map[string][]string{
 		"":                    {"0", "1 a.x", "3 b", "5 b.c"},
@@ -67,7 +68,7 @@ func TestAStreamShowsTheTypesThatWereAskedFor(t *testing.T) {
 
 func TestASilentStreamSaysThatItIsThereAndHowFar(t *testing.T) {
 	s := start(t, func(l *limits, _ *Options) { l.alive = 20 * time.Millisecond })
-	s.emit(Event{Type: "t", Inbox: true})
+	s.emit(stream.Event{Type: "t", Inbox: true})
 	f := s.follow("/v1/events?since=0&type=t")
 	f.want("0", "1 t")
 	b, err := f.next()
@@ -86,7 +87,7 @@ func TestASilentStreamSaysThatItIsThereAndHowFar(t *testing.T) {
 			case <-busy:
 				return
 			case <-time.After(time.Millisecond):
-				s.emit(Event{Type: "u", Inbox: true})
+				s.emit(stream.Event{Type: "u", Inbox: true})
 			}
 		}
 	})
@@ -98,7 +99,7 @@ func TestASilentStreamSaysThatItIsThereAndHowFar(t *testing.T) {
 	if err != nil || b.comment != "alive" || b.event != "" {
 		t.Errorf("got %+v %v", b, err)
 	}
-	s.emit(Event{Type: "t", Inbox: true})
+	s.emit(stream.Event{Type: "t", Inbox: true})
 	again := s.follow("/v1/events?type=t", "Last-Event-ID", b.id)
 	again.want(b.id)
 	for b.event == "" && err == nil {
@@ -112,10 +113,10 @@ func TestASilentStreamSaysThatItIsThereAndHowFar(t *testing.T) {
 func TestPositionsThatAreGoneAreAGap(t *testing.T) {
 	s := start(t, nil)
 	s.first = 40
-	s.emit(Event{Type: "t", Inbox: true})
+	s.emit(stream.Event{Type: "t", Inbox: true})
 	f := s.follow("/v1/events?since=7&type=t")
 	f.want("7")
-	if b, err := f.next(); err != nil || b.event != gapEvent || b.id != "39" || b.data != `{"from":8,"to":39}` {
+	if b, err := f.next(); err != nil || b.event != "stream:gap" || b.id != "39" || b.data != `{"from":8,"to":39}` {
 		t.Errorf("got %+v %v", b, err)
 	}
 	f.want("40 t")
@@ -123,7 +124,7 @@ func TestPositionsThatAreGoneAreAGap(t *testing.T) {
 
 func TestAPositionThatIsNoneIsRefused(t *testing.T) {
 	s := start(t, nil)
-	s.emit(Event{Type: "t", Inbox: true})
+	s.emit(stream.Event{Type: "t", Inbox: true})
 	s.refused(416, control.PositionUnknown, "GET", "/v1/events?since=2", "")
 	s.refused(416, control.PositionUnknown, "GET", "/v1/events", "", "Last-Event-ID", "18446744073709551615")
 	for _, bad := range []string{"-1", "x", "1.0", "18446744073709551616", ""} {
@@ -135,11 +136,11 @@ func TestAPositionThatIsNoneIsRefused(t *testing.T) {
 func TestAJournalThatCannotBeReadEndsTheStreamWithAProblem(t *testing.T) {
 	s := start(t, nil)
 	s.broken = errors.New("the disk is gone")
-	s.emit(Event{Type: "t", Inbox: true})
+	s.emit(stream.Event{Type: "t", Inbox: true})
 	f := s.follow("/v1/events?since=0")
 	f.want("0", "1 t")
 	b, err := f.next()
-	if err != nil || b.event != errorEvent {
+	if err != nil || b.event != "stream:error" {
 		t.Fatalf("got %+v %v", b, err)
 	}
 	if err := s.doc.Schema("Problem", []byte(b.data)); err != nil {
@@ -157,13 +158,13 @@ func TestASlowReaderHoldsNobodyUpAndIsCutOff(t *testing.T) {
 	big := fmt.Appendf(nil, `{"x":%q}`, strings.Repeat("x", 64<<10))
 	var want []string
 	for i := range 100 { // more than the buffers between the two hold
-		s.emit(Event{Type: "t", Inbox: true, Envelope: big})
+		s.emit(stream.Event{Type: "t", Inbox: true, Envelope: big})
 		want = append(want, fmt.Sprintf("%d t", i+1))
 	}
 	quick := s.follow("/v1/events?since=0")
 	quick.want("0")
 	quick.want(want...)
-	until(t, "the end of the slow stream", func() bool { return s.api.streams.open() == 1 })
+	until(t, "the end of the slow stream", func() bool { return s.api.streams.Len() == 1 })
 	last := "0"
 	for {
 		b, err := slow.next()
@@ -186,14 +187,14 @@ func TestASlowReaderHoldsNobodyUpAndIsCutOff(t *testing.T) {
 func TestAClientThatLeavesFreesItsStream(t *testing.T) {
 	s := start(t, func(l *limits, _ *Options) { l.streams = 2 })
 	a, b := s.follow("/v1/events"), s.follow("/v1/servers/s/logs?follow=true")
-	if n := s.api.streams.open(); n != 2 {
+	if n := s.api.streams.Len(); n != 2 {
 		t.Fatalf("%d streams are open", n)
 	}
 	s.refused(429, "busy", "GET", "/v1/events", "")
 	s.refused(429, "busy", "GET", "/v1/servers/s/logs?follow=true", "")
 	a.end()
 	b.end()
-	until(t, "the end of the streams", func() bool { return s.api.streams.open() == 0 })
+	until(t, "the end of the streams", func() bool { return s.api.streams.Len() == 0 })
 	s.follow("/v1/events").want("0")
 }
 

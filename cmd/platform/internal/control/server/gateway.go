@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/control"
+	"github.com/aurorabot-dev/platform/cmd/platform/internal/control/server/httpjson"
 )
 
 // gateway answers GET /v1/gateway: the connection becomes a pipe to the platform
@@ -17,23 +18,23 @@ func (a *api) gateway(w http.ResponseWriter, r *http.Request) {
 	if !strings.EqualFold(r.Header.Get("Upgrade"), control.PipeProtocol) {
 		w.Header().Set("Upgrade", control.PipeProtocol)
 		w.Header().Set("Connection", "Upgrade")
-		fail(w, refuse(http.StatusUpgradeRequired, control.InvalidRequest, "the connection must be upgraded to %s", control.PipeProtocol))
+		httpjson.Fail(w, httpjson.Refuse(http.StatusUpgradeRequired, control.InvalidRequest, "the connection must be upgraded to %s", control.PipeProtocol))
 		return
 	}
 	serve, err := a.b.Gateway(r.Context(), r.URL.Query().Get("server"))
 	if err != nil {
-		fail(w, err)
+		httpjson.Fail(w, err)
 		return
 	}
-	ctx, end, err := a.streams.begin(context.WithoutCancel(r.Context()))
+	ctx, end, err := a.streams.Begin(context.WithoutCancel(r.Context()))
 	if err != nil {
-		fail(w, err)
+		httpjson.Fail(w, err)
 		return
 	}
 	defer end()
 	conn, buf, err := http.NewResponseController(w).Hijack()
 	if err != nil {
-		fail(w, err)
+		httpjson.Fail(w, err)
 		return
 	}
 	defer conn.Close()

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/control"
+	"github.com/aurorabot-dev/platform/cmd/platform/internal/control/server/httpjson"
 	"github.com/aurorabot-dev/platform/mcpkit/host"
 	"github.com/aurorabot-dev/platform/mcpkit/signal"
 )
@@ -15,39 +16,35 @@ import (
 func oneForm(i *control.InputAnswer) (host.Replies, error) {
 	switch {
 	case i.Action != "" && i.Replies != nil:
-		return nil, bad("either action, for the only question, or replies")
+		return nil, httpjson.Bad("either action, for the only question, or replies")
 	case i.Action != "":
 		return host.Replies{"": {Action: i.Action, Content: i.Content}}, nil
 	case len(i.Replies) == 0:
-		return nil, bad("replies, by the ids of the questions, are missing")
+		return nil, httpjson.Bad("replies, by the ids of the questions, are missing")
 	case i.Content != nil:
-		return nil, bad("content belongs to an action")
+		return nil, httpjson.Bad("content belongs to an action")
 	}
 	return i.Replies, nil
 }
 
+// inputRoutes are the part of the API for calls that wait for an answer.
 func (a *api) inputRoutes() []route {
 	return []route{
 		{"GET", "/v1/calls", a.listCalls},
-		{"POST", "/v1/calls/{id}/input", func(w http.ResponseWriter, r *http.Request) {
-			var in control.InputAnswer
-			err := a.decode(w, r, &in)
-			var replies host.Replies
-			if err == nil {
-				replies, err = oneForm(&in)
+		{"POST", "/v1/calls/{id}/input", reading(a, control.InputAnswer{}, func(r *http.Request, in *control.InputAnswer) (any, error) {
+			replies, err := oneForm(in)
+			if err != nil {
+				return nil, err
 			}
-			if err == nil {
-				err = a.b.AnswerInput(r.PathValue("id"), replies, cmp.Or(in.Actor, "api"))
-			}
-			respond(w, map[string]any{"ok": true}, err)
-		}},
+			return done, a.b.AnswerInput(r.PathValue("id"), replies, cmp.Or(in.Actor, "api"))
+		})},
 	}
 }
 
 // listCalls answers GET /v1/calls: those that were made over the API and are
 // kept, and all that wait for an answer.
 func (a *api) listCalls(w http.ResponseWriter, r *http.Request) {
-	states := a.calls.states()
+	states := a.calls.States()
 	for i := range states {
 		a.addInput(&states[i])
 	}
@@ -62,7 +59,7 @@ func (a *api) listCalls(w http.ResponseWriter, r *http.Request) {
 	if states == nil {
 		states = []control.CallState{}
 	}
-	reply(w, map[string]any{"calls": states})
+	httpjson.Reply(w, map[string]any{"calls": states})
 }
 
 const stateInput = "input_required"

@@ -8,6 +8,8 @@ import (
 	"sync"
 
 	"gopkg.in/yaml.v3"
+
+	"github.com/aurorabot-dev/platform/cmd/platform/internal/control/server/httpjson"
 )
 
 //go:embed openapi.yaml
@@ -25,7 +27,7 @@ var OpenAPI = sync.OnceValues(func() ([]byte, error) {
 func (a *api) openAPI(w http.ResponseWriter, r *http.Request) {
 	doc, err := OpenAPI()
 	if err != nil {
-		fail(w, err)
+		httpjson.Fail(w, err)
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")

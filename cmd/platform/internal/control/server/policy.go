@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/control"
+	"github.com/aurorabot-dev/platform/cmd/platform/internal/control/server/httpjson"
 	"github.com/aurorabot-dev/platform/mcpkit/policy/approval"
 	"github.com/aurorabot-dev/platform/mcpkit/policy/review"
 )
@@ -12,12 +13,11 @@ import (
 // policyRoutes are the policy's part of the API.
 func (a *api) policyRoutes() []route {
 	return []route{
-		{"GET", "/v1/approvals", func(w http.ResponseWriter, r *http.Request) {
+		{"GET", "/v1/approvals", answering(func(r *http.Request) (any, error) {
 			var states []approval.State
 			for _, s := range r.URL.Query()["state"] {
 				if !slices.Contains(approval.States, approval.State(s)) {
-					fail(w, bad("there is no state %.40q of an approval", s))
-					return
+					return nil, httpjson.Bad("there is no state %.40q of an approval", s)
 				}
 				states = append(states, approval.State(s))
 			}
@@ -25,71 +25,42 @@ func (a *api) policyRoutes() []route {
 			if list == nil {
 				list = []approval.Approval{}
 			}
-			respond(w, map[string]any{"approvals": list}, err)
-		}},
-		{"GET", "/v1/approvals/{id}", func(w http.ResponseWriter, r *http.Request) {
-			v, err := a.b.Approval(r.Context(), r.PathValue("id"))
-			respond(w, v, err)
-		}},
-		{"POST", "/v1/approvals/{id}/approve", func(w http.ResponseWriter, r *http.Request) {
-			in := control.Answer{Scope: approval.Once}
-			if err := a.decode(w, r, &in); err != nil {
-				fail(w, err)
-				return
-			}
-			v, err := a.b.Approve(r.Context(), r.PathValue("id"), in.Scope, in.Actor)
-			respond(w, v, err)
-		}},
-		{"POST", "/v1/approvals/{id}/deny", func(w http.ResponseWriter, r *http.Request) {
-			var in control.Answer
-			if err := a.decode(w, r, &in); err != nil {
-				fail(w, err)
-				return
-			}
-			v, err := a.b.Deny(r.Context(), r.PathValue("id"), in.Actor, in.Reason)
-			respond(w, v, err)
-		}},
-		{"POST", "/v1/approvals/{id}/revoke", func(w http.ResponseWriter, r *http.Request) {
-			var in control.Answer
-			if err := a.decode(w, r, &in); err != nil {
-				fail(w, err)
-				return
-			}
-			v, err := a.b.Revoke(r.Context(), r.PathValue("id"), in.Actor)
-			respond(w, v, err)
-		}},
-		{"GET", "/v1/policy/explain", func(w http.ResponseWriter, r *http.Request) {
+			return map[string]any{"approvals": list}, err
+		})},
+		{"GET", "/v1/approvals/{id}", answering(func(r *http.Request) (any, error) {
+			return a.b.Approval(r.Context(), r.PathValue("id"))
+		})},
+		{"POST", "/v1/approvals/{id}/approve", reading(a, control.Answer{Scope: approval.Once}, func(r *http.Request, in *control.Answer) (any, error) {
+			return a.b.Approve(r.Context(), r.PathValue("id"), in.Scope, in.Actor)
+		})},
+		{"POST", "/v1/approvals/{id}/deny", reading(a, control.Answer{}, func(r *http.Request, in *control.Answer) (any, error) {
+			return a.b.Deny(r.Context(), r.PathValue("id"), in.Actor, in.Reason)
+		})},
+		{"POST", "/v1/approvals/{id}/revoke", reading(a, control.Answer{}, func(r *http.Request, in *control.Answer) (any, error) {
+			return a.b.Revoke(r.Context(), r.PathValue("id"), in.Actor)
+		})},
+		{"GET", "/v1/policy/explain", answering(func(r *http.Request) (any, error) {
 			tool := r.URL.Query().Get("tool")
 			if tool == "" {
-				fail(w, bad("tool, whose calls to explain, is missing"))
-				return
+				return nil, httpjson.Bad("tool, whose calls to explain, is missing")
 			}
-			v, err := a.b.Explain(tool)
-			respond(w, v, err)
-		}},
-		{"GET", "/v1/catalog/review", func(w http.ResponseWriter, r *http.Request) {
-			v, err := a.b.Review(r.URL.Query().Get("server"))
-			respond(w, v, err)
-		}},
-		{"GET", "/v1/catalog/diff", func(w http.ResponseWriter, r *http.Request) {
-			v, err := a.b.Diff(r.URL.Query().Get("server"))
-			if v == nil {
-				v = []review.ToolDiff{}
+			return a.b.Explain(tool)
+		})},
+		{"GET", "/v1/catalog/review", answering(func(r *http.Request) (any, error) {
+			return a.b.Review(r.URL.Query().Get("server"))
+		})},
+		{"GET", "/v1/catalog/diff", answering(func(r *http.Request) (any, error) {
+			diff, err := a.b.Diff(r.URL.Query().Get("server"))
+			if diff == nil {
+				diff = []review.ToolDiff{}
 			}
-			respond(w, map[string]any{"tools": v}, err)
-		}},
-		{"POST", "/v1/catalog/approve", func(w http.ResponseWriter, r *http.Request) {
-			var in control.PinRequest
-			if err := a.decode(w, r, &in); err != nil {
-				fail(w, err)
-				return
-			}
+			return map[string]any{"tools": diff}, err
+		})},
+		{"POST", "/v1/catalog/approve", reading(a, control.PinRequest{}, func(r *http.Request, in *control.PinRequest) (any, error) {
 			if in.Server == "" {
-				fail(w, bad("server, whose tools to approve, is missing"))
-				return
+				return nil, httpjson.Bad("server, whose tools to approve, is missing")
 			}
-			err := a.b.Pin(r.Context(), review.Approval{Server: in.Server, Tool: in.Tool, Hash: in.Hash, Actor: in.Actor})
-			respond(w, map[string]any{"ok": true}, err)
-		}},
+			return done, a.b.Pin(r.Context(), review.Approval{Server: in.Server, Tool: in.Tool, Hash: in.Hash, Actor: in.Actor})
+		})},
 	}
 }

@@ -14,12 +14,13 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"runtime/debug"
 	"slices"
-	"sync"
 	"time"
 
-	"github.com/aurorabot-dev/platform/cmd/platform/internal/control"
+	"github.com/aurorabot-dev/platform/cmd/platform/internal/control/server/calls"
+	"github.com/aurorabot-dev/platform/cmd/platform/internal/control/server/guard"
+	"github.com/aurorabot-dev/platform/cmd/platform/internal/control/server/httpjson"
+	"github.com/aurorabot-dev/platform/cmd/platform/internal/control/server/stream"
 )
 
 // limits bound what clients can ask for at once. What exceeds one is answered
@@ -70,7 +71,7 @@ func (a *api) serve(ctx context.Context, o Options) error {
 	base, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	srv := &http.Server{
-		Handler:           a,
+		Handler:           a.guard,
 		ReadHeaderTimeout: 10 * time.Second,
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    a.limits.header,
@@ -79,13 +80,13 @@ func (a *api) serve(ctx context.Context, o Options) error {
 	}
 	closed := make(chan struct{})
 	// Whoever sees a stream end finds that nobody listens any more.
-	srv.RegisterOnShutdown(func() { a.streams.close(); close(closed) })
+	srv.RegisterOnShutdown(func() { a.streams.Close(); close(closed) })
 	ended := make(chan error, 2)
 	listeners := 0
 	for _, l := range []net.Listener{o.Socket, o.TCP} {
 		if l != nil {
 			listeners++
-			go func() { ended <- srv.Serve(limitConns(l, a.limits.conns)) }()
+			go func() { ended <- srv.Serve(guard.Limit(l, a.limits.conns)) }()
 		}
 	}
 	var failed error
@@ -96,7 +97,7 @@ func (a *api) serve(ctx context.Context, o Options) error {
 	case <-ctx.Done():
 	}
 
-	half := time.AfterFunc(o.Grace/2, func() { a.calls.close(); stop() })
+	half := time.AfterFunc(o.Grace/2, func() { a.calls.Close(); stop() })
 	defer half.Stop()
 	whole, cancel := context.WithTimeout(context.WithoutCancel(ctx), o.Grace)
 	defer cancel()
@@ -112,7 +113,7 @@ func (a *api) serve(ctx context.Context, o Options) error {
 	for range listeners {
 		<-ended
 	}
-	a.work.wait()
+	a.guard.Wait()
 	return failed
 }
 
@@ -122,18 +123,19 @@ type api struct {
 	metrics http.Handler
 	log     *slog.Logger
 	limits  limits
-	token   string
-	mux     *http.ServeMux
-	calls   *calls
-	streams *streams
-	work    work // requests and asynchronous calls
+	mux     httpjson.Mux
+	calls   *calls.Registry
+	streams *stream.Set
+	guard   *guard.Guard // in front of the handlers; counts requests and asynchronous calls
 }
 
 func newAPI(o Options, lim limits) *api {
 	a := &api{
-		b: o.Backend, metrics: o.Metrics, log: o.Logger, limits: lim, token: o.Token, mux: http.NewServeMux(),
-		calls: newCalls(o.Backend, o.Logger, lim), streams: &streams{most: lim.streams},
+		b: o.Backend, metrics: o.Metrics, log: o.Logger, limits: lim,
+		calls:   calls.New(o.Backend, o.Logger, calls.Limits{Running: lim.calls, Kept: lim.kept, KeptBytes: lim.keptBytes, Keep: lim.keep}),
+		streams: stream.NewSet(lim.streams),
 	}
+	a.guard = guard.New(&a.mux, guard.Options{Token: o.Token, Stall: lim.stall, Log: o.Logger})
 	if a.metrics == nil {
 		a.metrics = http.NotFoundHandler()
 	}
@@ -151,8 +153,8 @@ type route struct {
 
 func (a *api) routes() []route {
 	return append(slices.Concat(a.policyRoutes(), a.offerRoutes(), a.inputRoutes()), []route{
-		{"GET", "/v1/version", func(w http.ResponseWriter, r *http.Request) { reply(w, a.b.Version()) }},
-		{"GET", "/v1/status", func(w http.ResponseWriter, r *http.Request) { reply(w, a.b.Status()) }},
+		{"GET", "/v1/version", func(w http.ResponseWriter, r *http.Request) { httpjson.Reply(w, a.b.Version()) }},
+		{"GET", "/v1/status", func(w http.ResponseWriter, r *http.Request) { httpjson.Reply(w, a.b.Status()) }},
 		{"GET", "/metrics", func(w http.ResponseWriter, r *http.Request) { a.metrics.ServeHTTP(w, r) }},
 		{"GET", "/v1/openapi.json", a.openAPI},
 		{"GET", "/v1/servers", a.servers},
@@ -162,91 +164,37 @@ func (a *api) routes() []route {
 		{"POST", "/v1/calls", a.call},
 		{"GET", "/v1/calls/{id}", a.callState},
 		{"DELETE", "/v1/calls/{id}", a.cancelCall},
-		{"GET", "/v1/events", a.events},
+		{"GET", "/v1/events", func(w http.ResponseWriter, r *http.Request) { a.streams.Events(w, r, a.b, a.limits.alive) }},
 		{"GET", "/v1/gateway", a.gateway},
 	}...)
 }
 
-// ServeHTTP is what every request passes: it is counted, bounded in time,
-// admitted, answered, and a defect on the way ends nothing but itself.
-func (a *api) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
-	w := &answer{ResponseWriter: rw, control: http.NewResponseController(rw), stall: a.limits.stall}
-	if !a.work.begin() {
-		fail(w, refuse(http.StatusServiceUnavailable, control.ShuttingDown, "the platform is shutting down"))
-		return
+// done is the answer of a request that asks for nothing.
+var done = map[string]any{"ok": true}
+
+// answering makes a handler that answers with what read returns.
+func answering(read func(*http.Request) (any, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		v, err := read(r)
+		httpjson.Respond(w, v, err)
 	}
-	defer a.work.end()
-	defer a.contain(w, r)
-	if r.ContentLength != 0 {
-		w.control.SetReadDeadline(time.Now().Add(a.limits.stall))
-	}
-	if err := a.admit(w, r); err != nil {
-		fail(w, err)
-		return
-	}
-	a.dispatch(w, r)
 }
 
-// contain makes a panic a failed request. Where the answer has begun the
-// connection breaks, so that nobody takes a part for the whole.
-func (a *api) contain(w *answer, r *http.Request) {
-	p := recover()
-	if p == nil {
-		return
+// reading makes a handler that reads the body over what in has already, and
+// answers with what act returns.
+func reading[T any](a *api, in T, act func(*http.Request, *T) (any, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		in := in // of this request
+		if err := a.decode(w, r, &in); err != nil {
+			httpjson.Fail(w, err)
+			return
+		}
+		v, err := act(r, &in)
+		httpjson.Respond(w, v, err)
 	}
-	if p == http.ErrAbortHandler {
-		panic(p)
-	}
-	a.log.Error("a request met a defect", "method", r.Method, "path", r.URL.Path, "panic", p, "stack", string(debug.Stack()))
-	if w.begun {
-		panic(http.ErrAbortHandler)
-	}
-	fail(w, errDefect)
 }
 
-// answer is a ResponseWriter on which no write lasts longer than stall.
-type answer struct {
-	http.ResponseWriter
-	control *http.ResponseController
-	stall   time.Duration
-	begun   bool
-}
-
-func (w *answer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
-
-func (w *answer) WriteHeader(status int) {
-	w.begun = true
-	w.ResponseWriter.WriteHeader(status)
-}
-
-func (w *answer) Write(b []byte) (int, error) {
-	w.begun = true
-	w.control.SetWriteDeadline(time.Now().Add(w.stall))
-	return w.ResponseWriter.Write(b)
-}
-
-// work counts what Serve waits for.
-type work struct {
-	mu     sync.Mutex
-	closed bool
-	wg     sync.WaitGroup
-}
-
-// begin reports false when nothing may begin any more.
-func (w *work) begin() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if !w.closed {
-		w.wg.Add(1)
-	}
-	return !w.closed
-}
-
-func (w *work) end() { w.wg.Done() }
-
-func (w *work) wait() {
-	w.mu.Lock()
-	w.closed = true
-	w.mu.Unlock()
-	w.wg.Wait()
+// decode reads a request's body.
+func (a *api) decode(w http.ResponseWriter, r *http.Request, into any) error {
+	return httpjson.Decode(w, r, httpjson.Bounds{Bytes: a.limits.body, Wait: a.limits.stall}, into)
 }

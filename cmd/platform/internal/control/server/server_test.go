@@ -13,6 +13,7 @@ import (
 
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/control"
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/control/endpoint"
+	"github.com/aurorabot-dev/platform/cmd/platform/internal/control/server/stream"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
 )
 
@@ -214,9 +215,6 @@ func TestOtherHostsAreRefused(t *testing.T) {
 			s.refused(421, control.WrongHost, "GET", "/v1/version", "", "Host", host)
 		}
 	}
-	if hostHere("platform", true) || hostHere("", true) || !hostHere("localhost:80", true) || !hostHere("[::1]:80", true) {
-		t.Error("over TCP a host is loopback by address or as localhost, and nothing else")
-	}
 }
 
 func TestTCPNeedsTheTokenAndTheSocketDoesNot(t *testing.T) {
@@ -331,7 +329,7 @@ func TestManyClientsAtOnceAreAllAnswered(t *testing.T) {
 		})
 	}
 	for range 20 {
-		s.emit(Event{Type: "t", Inbox: true})
+		s.emit(stream.Event{Type: "t", Inbox: true})
 	}
 	sync.Wait()
 }

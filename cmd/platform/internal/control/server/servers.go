@@ -5,10 +5,11 @@ import (
 	"strings"
 
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/control"
+	"github.com/aurorabot-dev/platform/cmd/platform/internal/control/server/httpjson"
 )
 
 func (a *api) servers(w http.ResponseWriter, r *http.Request) {
-	reply(w, map[string]any{"servers": a.b.Servers()})
+	httpjson.Reply(w, map[string]any{"servers": a.b.Servers()})
 }
 
 // act answers POST /v1/servers/{name}/{action}.
@@ -17,34 +18,34 @@ func (a *api) act(w http.ResponseWriter, r *http.Request) {
 	switch action {
 	case "start", "stop", "restart":
 	default:
-		fail(w, refuse(http.StatusNotFound, control.NotFound, "a server can be started, stopped or restarted, not %q", action))
+		httpjson.Fail(w, httpjson.Refuse(http.StatusNotFound, control.NotFound, "a server can be started, stopped or restarted, not %q", action))
 		return
 	}
 	if err := a.b.Act(r.Context(), name, action); err != nil {
-		fail(w, err)
+		httpjson.Fail(w, err)
 		return
 	}
-	reply(w, map[string]any{"ok": true, "server": name, "action": action})
+	httpjson.Reply(w, map[string]any{"ok": true, "server": name, "action": action})
 }
 
 // logs answers GET /v1/servers/{name}/logs.
 func (a *api) logs(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
-	n, err := number(q, "n", 100, a.limits.lines)
+	n, err := httpjson.Number(q, "n", 100, a.limits.lines)
 	if err != nil {
-		fail(w, err)
+		httpjson.Fail(w, err)
 		return
 	}
-	follow, err := flag(q, "follow")
+	follow, err := httpjson.Flag(q, "follow")
 	if err != nil {
-		fail(w, err)
+		httpjson.Fail(w, err)
 		return
 	}
 	ctx := r.Context()
 	if follow = follow && r.Method != http.MethodHead; follow {
-		streaming, end, err := a.streams.begin(ctx)
+		streaming, end, err := a.streams.Begin(ctx)
 		if err != nil {
-			fail(w, err)
+			httpjson.Fail(w, err)
 			return
 		}
 		defer end()
@@ -68,7 +69,7 @@ func (a *api) logs(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case err == nil || ctx.Err() != nil:
 	case !begun:
-		fail(w, err)
+		httpjson.Fail(w, err)
 	default:
 		a.log.Debug("a log was not read to its end", "server", r.PathValue("name"), "error", err)
 		panic(http.ErrAbortHandler) // a part must not pass for the whole

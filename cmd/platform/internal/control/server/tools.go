@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/control"
+	"github.com/aurorabot-dev/platform/cmd/platform/internal/control/server/httpjson"
 )
 
 // tools answers GET /v1/tools.
@@ -12,22 +13,22 @@ func (a *api) tools(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	server := q.Get("server")
 	if err := a.known(server); err != nil {
-		fail(w, err)
+		httpjson.Fail(w, err)
 		return
 	}
 	switch format := q.Get("format"); format {
 	case "", "records":
-		reply(w, map[string]any{"tools": a.b.Tools(server)})
+		httpjson.Reply(w, map[string]any{"tools": a.b.Tools(server)})
 	case "openai":
 		body, err := a.b.Export(q.Get("profile"), server)
 		if err != nil {
-			fail(w, err)
+			httpjson.Fail(w, err)
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")
 		w.Write(body)
 	default:
-		fail(w, bad("format is records or openai, not %q", format))
+		httpjson.Fail(w, httpjson.Bad("format is records or openai, not %q", format))
 	}
 }
 

@@ -1,12 +1,12 @@
-package server
+package guard
 
 import (
 	"net"
 	"sync"
 )
 
-// limitConns accepts at most n connections at once; the next waits for one to end.
-func limitConns(l net.Listener, n int) net.Listener {
+// Limit accepts at most n connections at once; the next waits for one to end.
+func Limit(l net.Listener, n int) net.Listener {
 	return &limited{Listener: l, room: make(chan struct{}, n), closed: make(chan struct{})}
 }
 

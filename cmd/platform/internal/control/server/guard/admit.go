@@ -1,4 +1,4 @@
-package server
+package guard
 
 import (
 	"crypto/sha256"
@@ -6,28 +6,25 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"path"
 	"strings"
 
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/control"
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/control/endpoint"
-	"github.com/aurorabot-dev/platform/mcpkit/fault"
+	"github.com/aurorabot-dev/platform/cmd/platform/internal/control/server/httpjson"
 )
-
-var errDefect = fault.New(fault.Internal, "the platform met a defect of its own; its log says more")
 
 // admit lets in who may use the API. No browser may: a page could name this
 // machine, but it cannot leave out its Origin, and a name of its own that it
 // makes point here (DNS rebinding) stands in Host. The socket's file keeps other
 // users out; over TCP that is the token's job.
-func (a *api) admit(w http.ResponseWriter, r *http.Request) error {
+func (g *Guard) admit(w http.ResponseWriter, r *http.Request) error {
 	local, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
 	tcp := local == nil || local.Network() != "unix"
 	if !hostHere(r.Host, tcp) {
-		return refuse(http.StatusMisdirectedRequest, control.WrongHost, "this is not the host %q", r.Host)
+		return httpjson.Refuse(http.StatusMisdirectedRequest, control.WrongHost, "this is not the host %q", r.Host)
 	}
 	if site := r.Header.Get("Sec-Fetch-Site"); r.Header.Get("Origin") != "" || site == "cross-site" || site == "same-site" {
-		return refuse(http.StatusForbidden, control.OriginRefused, "requests of web pages are refused")
+		return httpjson.Refuse(http.StatusForbidden, control.OriginRefused, "requests of web pages are refused")
 	}
 	if !tcp {
 		return nil
@@ -35,13 +32,13 @@ func (a *api) admit(w http.ResponseWriter, r *http.Request) error {
 	challenge := `Bearer realm="platform"`
 	scheme, given, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	if strings.EqualFold(scheme, "Bearer") {
-		if a.token != "" && sameToken(strings.TrimSpace(given), a.token) {
+		if g.o.Token != "" && sameToken(strings.TrimSpace(given), g.o.Token) {
 			return nil
 		}
 		challenge += `, error="invalid_token"`
 	}
 	w.Header().Set("WWW-Authenticate", challenge)
-	return refuse(http.StatusUnauthorized, control.Unauthorized, "requests over TCP need the token of DATA/%s", endpoint.TokenFile)
+	return httpjson.Refuse(http.StatusUnauthorized, control.Unauthorized, "requests over TCP need the token of DATA/%s", endpoint.TokenFile)
 }
 
 // sameToken takes the same time wherever the two differ.
@@ -62,35 +59,3 @@ func hostHere(host string, tcp bool) bool {
 	}
 	return strings.EqualFold(name, "localhost") || !tcp && !strings.ContainsAny(name, ".:")
 }
-
-// dispatch gives a request to its route. What the mux would refuse in plain text
-// is refused as a problem.
-func (a *api) dispatch(w http.ResponseWriter, r *http.Request) {
-	h, pattern := a.mux.Handler(r)
-	if path.Clean(r.URL.Path) != r.URL.Path { // the mux would redirect
-		pattern, h = "", http.NotFoundHandler()
-	}
-	if pattern != "" {
-		a.mux.ServeHTTP(w, r)
-		return
-	}
-	no := refusal{header: make(http.Header)}
-	h.ServeHTTP(&no, r)
-	if no.status == http.StatusMethodNotAllowed {
-		allow := no.header.Get("Allow")
-		w.Header().Set("Allow", allow)
-		fail(w, refuse(no.status, control.MethodNotAllowed, "%s takes %s, not %s", r.URL.Path, allow, r.Method))
-		return
-	}
-	fail(w, refuse(http.StatusNotFound, control.NotFound, "there is no %s", r.URL.Path))
-}
-
-// refusal keeps the status and header of an answer.
-type refusal struct {
-	header http.Header
-	status int
-}
-
-func (n *refusal) Header() http.Header         { return n.header }
-func (n *refusal) WriteHeader(status int)      { n.status = status }
-func (n *refusal) Write(b []byte) (int, error) { return len(b), nil }
