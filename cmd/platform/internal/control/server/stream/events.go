@@ -128,7 +128,7 @@ func position(r *http.Request, last uint64) (after uint64, part int, err error) 
 	if err == nil && inside {
 		part, err = strconv.Atoi(of)
 	}
-	if err != nil || part < 0 {
+	if err != nil || inside && part < 1 { // no id ends in .0
 		return 0, 0, httpjson.Bad("the position %q to go on after is neither a number nor two with a point", since)
 	}
 	if after > last {
