@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"github.com/aurorabot-dev/platform/internal/httpend"
 )
 
 // Bounds of the server beside those of a Handler.
@@ -26,8 +28,7 @@ func Serve(ctx context.Context, l net.Listener, h *Handler) error {
 		Handler: h, ReadHeaderTimeout: headerTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeader,
 		ErrorLog: slog.NewLogLogger(h.o.Logger.Handler(), slog.LevelDebug),
 	}
-	unused := silent{conns: map[net.Conn]bool{}}
-	srv.ConnState = unused.track
+	unused := httpend.Track(srv)
 	ended := make(chan error, 1)
 	go func() { ended <- srv.Serve(&limited{l, make(chan struct{}, maxConns)}) }()
 	var failed error
@@ -39,7 +40,7 @@ func Serve(ctx context.Context, l net.Listener, h *Handler) error {
 	}
 	closed := make(chan struct{})
 	go func() { defer close(closed); h.Close() }()
-	unused.end()
+	unused.Close()
 	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), graceTime)
 	defer cancel()
 	if srv.Shutdown(grace) != nil {
@@ -48,39 +49,6 @@ func Serve(ctx context.Context, l net.Listener, h *Handler) error {
 	<-ended
 	<-closed
 	return failed
-}
-
-// silent are the connections on which no request has begun. Clients open such
-// connections in advance, and http.Server.Shutdown would wait for them, as a
-// request could be on its way.
-type silent struct {
-	mu    sync.Mutex
-	conns map[net.Conn]bool
-	ended bool
-}
-
-// track is the ConnState of an http.Server.
-func (s *silent) track(c net.Conn, state http.ConnState) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch {
-	case state != http.StateNew:
-		delete(s.conns, c)
-	case s.ended:
-		c.Close()
-	default:
-		s.conns[c] = true
-	}
-}
-
-// end closes them and any that are opened later.
-func (s *silent) end() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.ended = true
-	for c := range s.conns {
-		c.Close()
-	}
 }
 
 // limited closes connections beyond a number at once: others are served.

@@ -23,7 +23,7 @@ const module = "github.com/aurorabot-dev/platform/"
 // floors are the rooms of the house from the ground up. A package may import
 // only what stands on a lower floor, or a package inside its own room.
 var floors = [][]string{
-	{"internal/jsontext"},
+	{"internal/httpend", "internal/jsontext"},
 	{"amp", "mcpkit/durable", "mcpkit/smallfile", "mcpkit/strict", "mcpkit/fault", "mcpkit/jsoncheck", "mcpkit/internal/jsonline", "mcpkit/internal/cputime", "bridge/internal/format"},
 	{"mcpkit/signal", "mcpkit/catalog", "mcpkit/manifest", "mcpkit/redact", "mcpkit/artifact", "mcpkit/fakeserver", "bridge/bus", "bridge/internal/slots", "bridge/internal/lockfile"},
 	{"mcpkit/serverkit", "mcpkit/client", "mcpkit/policy", "mcpkit/appkit", "mcpkit/auth", "bridge/journal", "bridge/bustest"},

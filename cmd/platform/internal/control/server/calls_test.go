@@ -225,6 +225,9 @@ func TestAClientThatSaysNothingDoesNotMakeTheEndAFailure(t *testing.T) {
 		if err := s.end(); err != nil {
 			t.Errorf("after %s the API ended with %v", what, err)
 		}
+		if cut := strings.Contains(s.log.String(), "cut off"); said == "" && cut {
+			t.Error("a connection without a request was waited for")
+		}
 		if _, err := io.ReadAll(c); err != nil && !errors.Is(err, syscall.ECONNRESET) {
 			t.Errorf("the connection was left open: %v", err)
 		}

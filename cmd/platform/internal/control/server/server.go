@@ -21,6 +21,7 @@ import (
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/control/server/guard"
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/control/server/httpjson"
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/control/server/stream"
+	"github.com/aurorabot-dev/platform/internal/httpend"
 )
 
 // limits bound what clients can ask for at once. What exceeds one is answered
@@ -58,8 +59,9 @@ type Options struct {
 
 // Serve answers the API until ctx ends. Then streams end at once, calls that run
 // have half of the grace to end by themselves and are cancelled after it, and
-// connections have the whole. It closes the listeners and returns when nothing
-// that it started runs any more.
+// connections have the whole, except that those on which no request has begun end
+// at once. It closes the listeners and returns when nothing that it started runs
+// any more.
 func Serve(ctx context.Context, o Options) error {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
@@ -78,6 +80,7 @@ func (a *api) serve(ctx context.Context, o Options) error {
 		ErrorLog:          slog.NewLogLogger(a.log.Handler(), slog.LevelDebug),
 		BaseContext:       func(net.Listener) context.Context { return base },
 	}
+	unused := httpend.Track(srv)
 	closed := make(chan struct{})
 	// Whoever sees a stream end finds that nobody listens any more.
 	srv.RegisterOnShutdown(func() { a.streams.Close(); close(closed) })
@@ -97,6 +100,7 @@ func (a *api) serve(ctx context.Context, o Options) error {
 	case <-ctx.Done():
 	}
 
+	unused.Close()
 	half := time.AfterFunc(o.Grace/2, func() { a.calls.Close(); stop() })
 	defer half.Stop()
 	whole, cancel := context.WithTimeout(context.WithoutCancel(ctx), o.Grace)
