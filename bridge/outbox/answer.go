@@ -8,7 +8,7 @@ import (
 	"regexp"
 	"sync"
 
-	"github.com/aurorabot-dev/platform/mcpkit/host"
+	"github.com/aurorabot-dev/platform/mcpkit/host/ask"
 	"github.com/aurorabot-dev/platform/mcpkit/strict"
 )
 
@@ -23,7 +23,7 @@ const maxAnswer = 2 << 20 // bytes of an answer's file
 type Answer struct {
 	Action  string          `json:"action,omitempty"` // accept, decline or cancel
 	Content json.RawMessage `json:"content,omitempty"`
-	Replies host.Replies    `json:"replies,omitempty"`
+	Replies ask.Replies     `json:"replies,omitempty"`
 	Actor   string          `json:"actor,omitempty"` // who answers
 }
 
@@ -44,7 +44,7 @@ func (x *Outbox) answer(name, id string) {
 	case err == nil:
 		replies, actor := a.Replies, a.Actor
 		if a.Action != "" {
-			replies = host.Replies{"": {Action: a.Action, Content: a.Content}}
+			replies = ask.Replies{"": {Action: a.Action, Content: a.Content}}
 		}
 		if actor == "" {
 			actor = "outbox"

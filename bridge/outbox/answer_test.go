@@ -9,15 +9,16 @@ import (
 
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
 	"github.com/aurorabot-dev/platform/mcpkit/host"
+	"github.com/aurorabot-dev/platform/mcpkit/host/ask"
 )
 
 // answer answers as a host does.
-func (b *box) answer(id string, r host.Replies, actor string) error {
+func (b *box) answer(id string, r ask.Replies, actor string) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	c := b.given[id]
 	if c == nil {
-		return fault.New(host.InputNotFound, "no call with the id %q waits for an answer", id)
+		return fault.New(ask.NotFound, "no call with the id %q waits for an answer", id)
 	}
 	if actor == "nobody" {
 		return fault.New(fault.InvalidArguments, "that does not fit")
@@ -30,7 +31,7 @@ func TestAnAnswerByFileReachesTheCallThatWaitsHoweverManyWait(t *testing.T) {
 	b := open(t, nil)
 	b.do = func(ctx context.Context, c host.Call) error {
 		b.mu.Lock()
-		given := make(chan host.Replies, 1)
+		given := make(chan ask.Replies, 1)
 		b.given[c.ID] = given
 		b.mu.Unlock()
 		select {
@@ -60,7 +61,7 @@ func TestAnAnswerByFileReachesTheCallThatWaitsHoweverManyWait(t *testing.T) {
 func TestWhatIsNoAnswerIsRefusedWithTheReason(t *testing.T) {
 	b := open(t, func(context.Context, host.Call) error { return nil })
 	b.mu.Lock()
-	b.given["open"] = make(chan host.Replies, 10)
+	b.given["open"] = make(chan ask.Replies, 10)
 	b.mu.Unlock()
 	for i, c := range []struct{ name, text, want string }{
 		{"answer_late.json", `{"action":"decline"}`, "no call with the id"},

@@ -48,6 +48,7 @@ import (
 	"github.com/aurorabot-dev/platform/amp"
 	"github.com/aurorabot-dev/platform/mcpkit/durable"
 	"github.com/aurorabot-dev/platform/mcpkit/host"
+	"github.com/aurorabot-dev/platform/mcpkit/host/ask"
 	"github.com/aurorabot-dev/platform/mcpkit/redact"
 	"github.com/aurorabot-dev/platform/mcpkit/signal"
 	"github.com/aurorabot-dev/platform/mcpkit/strict"
@@ -85,7 +86,7 @@ type Options struct {
 	// has ended: requests may be older than the platform. nil waits for none.
 	Ready func(ctx context.Context, tool string)
 	// Answer answers a call that waits; see [host.Host.AnswerInput]. nil refuses.
-	Answer func(callID string, r host.Replies, actor string) error
+	Answer func(callID string, r ask.Replies, actor string) error
 
 	// rescan is how often the folder is looked at, as notifications of the file
 	// system are only hints; 0 means 2 s. Tests look more often.

@@ -20,6 +20,7 @@ import (
 
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
 	"github.com/aurorabot-dev/platform/mcpkit/host"
+	"github.com/aurorabot-dev/platform/mcpkit/host/ask"
 	"github.com/aurorabot-dev/platform/mcpkit/signal"
 	"github.com/aurorabot-dev/platform/mcpkit/strict"
 )
@@ -101,13 +102,13 @@ type box struct {
 	seen  []string // refused
 	calls atomic.Int64
 	do    func(ctx context.Context, c host.Call) error
-	given map[string]chan host.Replies // by call
+	given map[string]chan ask.Replies // by call
 
 	looked func(folder string) // see Options
 }
 
 func open(t *testing.T, do func(ctx context.Context, c host.Call) error) *box {
-	b := &box{t: t, dir: t.TempDir(), do: do, given: map[string]chan host.Replies{}}
+	b := &box{t: t, dir: t.TempDir(), do: do, given: map[string]chan ask.Replies{}}
 	b.start()
 	t.Cleanup(b.end)
 	return b

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/aurorabot-dev/platform/mcpkit/host"
+	"github.com/aurorabot-dev/platform/mcpkit/host/ask"
 )
 
 // locked makes a file that for now nobody can open without waiting.
@@ -39,7 +40,7 @@ func TestWhatCannotBeReadForAWhileIsToldAndReadOnceItCan(t *testing.T) {
 	b := open(t, func(context.Context, host.Call) error { return nil })
 	b.end()
 	b.mu.Lock()
-	b.given["open"] = make(chan host.Replies, 1)
+	b.given["open"] = make(chan ask.Replies, 1)
 	b.mu.Unlock()
 	names := map[string]string{ // and where they begin
 		"call_new.json": Pending, "answer_open.json": Pending, "call_ran.json": Processing, "call_waited.json": Waiting,

@@ -11,6 +11,7 @@ import (
 	"github.com/aurorabot-dev/platform/mcpkit/gateway/question"
 	"github.com/aurorabot-dev/platform/mcpkit/gateway/rpc"
 	"github.com/aurorabot-dev/platform/mcpkit/host"
+	"github.com/aurorabot-dev/platform/mcpkit/host/ask"
 	"github.com/aurorabot-dev/platform/mcpkit/signal"
 )
 
@@ -74,7 +75,7 @@ func (r *request) result(tool *catalog.Tool, res *host.Result) []byte {
 }
 
 // far describes the client to a server.
-func (r *request) far() *host.Far {
+func (r *request) far() *ask.Far {
 	f := &r.end
 	f.Capabilities = r.caps
 	if f.Capabilities == nil {
@@ -93,11 +94,11 @@ func (r *request) progress(params json.RawMessage) {
 
 // input puts the questions that a server asks in the middle of a call to the client
 // of a session.
-func (r *request) input(ctx context.Context, in signal.Input) (host.Replies, error) {
+func (r *request) input(ctx context.Context, in signal.Input) (ask.Replies, error) {
 	if err := question.Check(r.caps, in); err != nil {
 		return nil, err
 	}
-	replies := host.Replies{}
+	replies := ask.Replies{}
 	for _, q := range in.Questions {
 		answer, fail := r.conn.Ask(ctx, r.out, question.MethodOf(q), q.Raw)
 		if fail != nil {

@@ -47,25 +47,20 @@ import (
 	"github.com/aurorabot-dev/platform/mcpkit/gateway/question"
 	"github.com/aurorabot-dev/platform/mcpkit/gateway/view"
 	"github.com/aurorabot-dev/platform/mcpkit/host"
+	"github.com/aurorabot-dev/platform/mcpkit/host/offers"
 	"github.com/aurorabot-dev/platform/mcpkit/signal"
 )
 
 // Host is what a Gateway needs of the gate; *host.Host is one.
 type Host interface {
-	notify.Host
 	Table() *catalog.Table
 	Call(ctx context.Context, c host.Call) (*host.Result, error)
-	Resources(ctx context.Context, server string) ([]host.Item, error)
-	ResourceTemplates(ctx context.Context, server string) ([]host.Item, error)
-	Prompts(ctx context.Context, server string) ([]host.Item, error)
-	ReadResource(ctx context.Context, r host.Read) (*host.Resource, error)
-	GetPrompt(ctx context.Context, x host.Expand) (*host.Prompt, error)
-	Complete(ctx context.Context, c host.Completion) (json.RawMessage, error)
 }
 
-// Options say how a Gateway works. Host is required.
+// Options say how a Gateway works. Host and Offers are required.
 type Options struct {
-	Host Host
+	Host   Host
+	Offers *offers.Reader // for all but tools
 	// Servers returns the servers that can be called now. nil stands for none.
 	Servers func() []view.Server
 	// Settled, if set, is closed when the servers that are started with the
@@ -113,7 +108,7 @@ func New(o Options) *Gateway {
 	servers := view.NewDirectory(o.Servers, o.Settled)
 	g := &Gateway{
 		o: o, servers: servers,
-		hub:     notify.NewHub(o.Host, servers, notify.Limits{Subscribers: o.Limits.Listeners, Watches: o.Limits.Subscriptions}, o.Logger),
+		hub:     notify.NewHub(o.Offers, servers, notify.Limits{Subscribers: o.Limits.Listeners, Watches: o.Limits.Subscriptions}, o.Logger),
 		pending: pending.NewStore(o.Limits.Parked),
 		seal:    pending.NewSealer(),
 		slots:   make(chan struct{}, o.Limits.Requests),

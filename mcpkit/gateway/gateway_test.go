@@ -26,6 +26,7 @@ import (
 	"github.com/aurorabot-dev/platform/mcpkit/gateway/streamable/access"
 	"github.com/aurorabot-dev/platform/mcpkit/gateway/view"
 	"github.com/aurorabot-dev/platform/mcpkit/host"
+	"github.com/aurorabot-dev/platform/mcpkit/host/offers"
 	"github.com/aurorabot-dev/platform/mcpkit/policy"
 	"github.com/aurorabot-dev/platform/mcpkit/policy/approval"
 	"github.com/aurorabot-dev/platform/mcpkit/policy/rules"
@@ -42,10 +43,11 @@ const patience = 2 * time.Minute
 // rig is a gateway in front of fake servers, which are processes of their own.
 type rig struct {
 	*gateway.Gateway
-	host *host.Host
-	gate *policy.Gate
-	view *view.View
-	url  string
+	host   *host.Host
+	offers *offers.Reader
+	gate   *policy.Gate
+	view   *view.View
+	url    string
 }
 
 const allowAll = "unlisted: {unknown: low}\nreview: {first: {unknown: pin}, added: allow, changed: allow, findings: allow}\n"
@@ -84,7 +86,8 @@ func front(t testing.TB, policyFile string, servers map[string]string) *rig {
 	t.Cleanup(func() { store.Close() })
 	r.gate = policy.NewGate(store, parsed, nil)
 	r.host = host.New(host.Options{Client: m, Sink: sink, Gate: r.gate})
-	r.Gateway = gateway.New(gateway.Options{Host: r.host, Approvals: r.gate.Approvals, Servers: func() []view.Server {
+	r.offers = offers.New(offers.Options{Client: m, Sink: sink, Gate: r.gate})
+	r.Gateway = gateway.New(gateway.Options{Host: r.host, Offers: r.offers, Approvals: r.gate.Approvals, Servers: func() []view.Server {
 		var out []view.Server
 		for _, i := range m.Infos() {
 			out = append(out, view.Server{Name: i.Server, Version: i.ProtocolVersion})

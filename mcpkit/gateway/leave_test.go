@@ -88,7 +88,7 @@ func wait(t *testing.T, lines <-chan string, text string) {
 func TestAServerThatStopsIsGoneForThoseWhoKnowItByItsAlias(t *testing.T) {
 	r := front(t, allowAll, nil)
 	var gone atomic.Bool
-	g := gateway.New(gateway.Options{Host: r.host, Servers: func() []view.Server {
+	g := gateway.New(gateway.Options{Host: r.host, Offers: r.offers, Servers: func() []view.Server {
 		if gone.Load() {
 			return nil
 		}

@@ -51,7 +51,7 @@ func TestOneClientsCallsThatWaitLeaveRoomForAnothers(t *testing.T) {
 		ready = append(ready, view.Server{Name: name, Version: "2025-11-25"})
 	}
 	r := front(t, allowAll, servers)
-	g := gateway.New(gateway.Options{Host: r.host, Limits: gateway.Limits{Parked: 4}, Servers: func() []view.Server { return ready }})
+	g := gateway.New(gateway.Options{Host: r.host, Offers: r.offers, Limits: gateway.Limits{Parked: 4}, Servers: func() []view.Server { return ready }})
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() { defer close(done); g.Run(ctx) }()

@@ -10,6 +10,7 @@ import (
 	"github.com/aurorabot-dev/platform/mcpkit/gateway/question"
 	"github.com/aurorabot-dev/platform/mcpkit/gateway/rpc"
 	"github.com/aurorabot-dev/platform/mcpkit/host"
+	"github.com/aurorabot-dev/platform/mcpkit/host/ask"
 	"github.com/aurorabot-dev/platform/mcpkit/signal"
 )
 
@@ -75,12 +76,12 @@ func (r *request) mayAsk(server string) bool {
 // start makes a call that goes on while its client is asked.
 func (r *request) start(ctx context.Context, tool *catalog.Tool, c *host.Call) ([]byte, *rpc.Error) {
 	call := *c
-	p, ok := r.g.pending.Start(ctx, r.view, func(ctx context.Context, ask pending.Ask) (*host.Result, error) {
-		call.Input = func(ctx context.Context, in signal.Input) (host.Replies, error) {
+	p, ok := r.g.pending.Start(ctx, r.view, func(ctx context.Context, put pending.Ask) (*host.Result, error) {
+		call.Input = func(ctx context.Context, in signal.Input) (ask.Replies, error) {
 			if err := question.Check(r.caps, in); err != nil {
 				return nil, err
 			}
-			return ask(ctx, in)
+			return put(ctx, in)
 		}
 		return r.g.o.Host.Call(ctx, call)
 	})
@@ -96,7 +97,7 @@ func (r *request) goOn(ctx context.Context, tool *catalog.Tool, c *host.Call, id
 	if p == nil {
 		return nil, &rpc.Error{Code: rpc.CodeInvalidParams, Message: "that call waits no longer: make the request without the state"}
 	}
-	p.Answer(func(q signal.Question) host.Reply { return question.Reply(q, jsontext.Get(r.Members.Inputs, q.ID)) })
+	p.Answer(func(q signal.Question) ask.Reply { return question.Reply(q, jsontext.Get(r.Members.Inputs, q.ID)) })
 	return r.follow(ctx, tool, c, p)
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/aurorabot-dev/platform/internal/jsontext"
 	"github.com/aurorabot-dev/platform/mcpkit/gateway/rpc"
 	"github.com/aurorabot-dev/platform/mcpkit/gateway/view"
-	"github.com/aurorabot-dev/platform/mcpkit/host"
+	"github.com/aurorabot-dev/platform/mcpkit/host/ask"
 )
 
 // request is one request that is being answered.
@@ -21,7 +21,7 @@ type request struct {
 	out       rpc.Stream      // for what belongs to the request
 	stateless bool            // the request speaks 2026-07-28
 	caps      json.RawMessage // the client's capabilities; nil: not told
-	end       host.Far        // the client as servers are told of it; see far
+	end       ask.Far         // the client as servers are told of it; see far
 }
 
 // admit checks the revision that the request speaks, and finds the capabilities of
@@ -60,13 +60,13 @@ func (r *request) answer(ctx context.Context) ([]byte, *rpc.Error) {
 		page, err := r.view.Offer(r.g.o.Host.Table()).Page(r.Members.Cursor)
 		return r.form(cacheable).Own(page), err
 	case "resources/list":
-		return r.list(ctx, view.Resources, r.g.o.Host.Resources)
+		return r.list(ctx, view.Resources, r.g.o.Offers.Resources)
 	case "resources/templates/list":
-		return r.list(ctx, view.Templates, r.g.o.Host.ResourceTemplates)
+		return r.list(ctx, view.Templates, r.g.o.Offers.ResourceTemplates)
 	case "resources/read":
 		return r.read(ctx)
 	case "prompts/list":
-		return r.list(ctx, view.Prompts, r.g.o.Host.Prompts)
+		return r.list(ctx, view.Prompts, r.g.o.Offers.Prompts)
 	case "prompts/get":
 		return r.get(ctx)
 	case "completion/complete":

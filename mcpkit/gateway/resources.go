@@ -9,7 +9,8 @@ import (
 	"github.com/aurorabot-dev/platform/mcpkit/gateway/question"
 	"github.com/aurorabot-dev/platform/mcpkit/gateway/rpc"
 	"github.com/aurorabot-dev/platform/mcpkit/gateway/view"
-	"github.com/aurorabot-dev/platform/mcpkit/host"
+	"github.com/aurorabot-dev/platform/mcpkit/host/ask"
+	"github.com/aurorabot-dev/platform/mcpkit/host/offers"
 )
 
 // list carries the lists beside tools/list.
@@ -27,8 +28,8 @@ func (r *request) read(ctx context.Context) ([]byte, *rpc.Error) {
 	if err != nil {
 		return nil, err
 	}
-	return r.rounds(ctx, from.Server, cacheable, func(far *host.Far) (json.RawMessage, error) {
-		res, err := r.g.o.Host.ReadResource(ctx, host.Read{Server: from.Server, URI: from.Name, Entrance: Entrance, Far: far, Trace: r.Members.Meta.Trace})
+	return r.rounds(ctx, from.Server, cacheable, func(far *ask.Far) (json.RawMessage, error) {
+		res, err := r.g.o.Offers.ReadResource(ctx, offers.Read{Server: from.Server, URI: from.Name, Entrance: Entrance, Far: far, Trace: r.Members.Meta.Trace})
 		if err != nil {
 			return nil, err
 		}
@@ -38,7 +39,7 @@ func (r *request) read(ctx context.Context) ([]byte, *rpc.Error) {
 
 // prompt finds the prompt with a name that the client knows.
 func (r *request) prompt(ctx context.Context, name string) (view.Origin, *rpc.Error) {
-	return r.g.servers.Prompt(ctx, r.view, name, r.g.o.Host.Prompts)
+	return r.g.servers.Prompt(ctx, r.view, name, r.g.o.Offers.Prompts)
 }
 
 // get carries prompts/get.
@@ -51,8 +52,8 @@ func (r *request) get(ctx context.Context) ([]byte, *rpc.Error) {
 	if r.Members.Arguments != nil && json.Unmarshal(r.Members.Arguments, &args) != nil {
 		return nil, &rpc.Error{Code: rpc.CodeInvalidParams, Message: "the arguments of a prompt are strings"}
 	}
-	return r.rounds(ctx, from.Server, !cacheable, func(far *host.Far) (json.RawMessage, error) {
-		p, err := r.g.o.Host.GetPrompt(ctx, host.Expand{Server: from.Server, Prompt: from.Name, Arguments: args, Entrance: Entrance, Far: far, Trace: r.Members.Meta.Trace})
+	return r.rounds(ctx, from.Server, !cacheable, func(far *ask.Far) (json.RawMessage, error) {
+		p, err := r.g.o.Offers.GetPrompt(ctx, offers.Expand{Server: from.Server, Prompt: from.Name, Arguments: args, Entrance: Entrance, Far: far, Trace: r.Members.Meta.Trace})
 		if err != nil {
 			return nil, err
 		}
@@ -62,7 +63,7 @@ func (r *request) get(ctx context.Context) ([]byte, *rpc.Error) {
 
 // rounds makes a request of a server as often as the server asks the client of a
 // session for input.
-func (r *request) rounds(ctx context.Context, server string, cacheable bool, do func(*host.Far) (json.RawMessage, error)) ([]byte, *rpc.Error) {
+func (r *request) rounds(ctx context.Context, server string, cacheable bool, do func(*ask.Far) (json.RawMessage, error)) ([]byte, *rpc.Error) {
 	far := r.far()
 	for range maxRounds {
 		raw, err := do(far)
@@ -125,7 +126,7 @@ func (r *request) complete(ctx context.Context) ([]byte, *rpc.Error) {
 	if !ok1 || !ok2 || r.Members.Context != nil && json.Unmarshal(r.Members.Context, &known) != nil {
 		return nil, &rpc.Error{Code: rpc.CodeInvalidParams, Message: "a completion names an argument with name and value"}
 	}
-	c := host.Completion{Argument: argument, Value: value, Arguments: known.Arguments}
+	c := offers.Completion{Argument: argument, Value: value, Arguments: known.Arguments}
 	switch kind {
 	case "ref/prompt":
 		from, err := r.prompt(ctx, name)
@@ -142,7 +143,7 @@ func (r *request) complete(ctx context.Context) ([]byte, *rpc.Error) {
 	default:
 		return nil, &rpc.Error{Code: rpc.CodeInvalidParams, Message: "a completion is for ref/prompt or ref/resource"}
 	}
-	raw, err := r.g.o.Host.Complete(ctx, c)
+	raw, err := r.g.o.Offers.Complete(ctx, c)
 	if err != nil {
 		if fault.From(err).Code == fault.Protocol && fault.From(err).Data == nil { // the server completes nothing
 			return r.form(!cacheable).Own([]byte(`"completion":{"values":[]}`)), nil

@@ -24,10 +24,14 @@ import (
 	"github.com/aurorabot-dev/platform/mcpkit/client/session"
 	"github.com/aurorabot-dev/platform/mcpkit/client/session/features"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
+	"github.com/aurorabot-dev/platform/mcpkit/host/ask"
+	"github.com/aurorabot-dev/platform/mcpkit/host/egress"
+	"github.com/aurorabot-dev/platform/mcpkit/host/schemas"
 	"github.com/aurorabot-dev/platform/mcpkit/openai"
 	"github.com/aurorabot-dev/platform/mcpkit/policy/review"
 	"github.com/aurorabot-dev/platform/mcpkit/policy/review/injection"
 	"github.com/aurorabot-dev/platform/mcpkit/signal"
+	"github.com/aurorabot-dev/platform/mcpkit/toolcall"
 )
 
 // Client is what a Host needs of the client manager.
@@ -35,8 +39,6 @@ type Client interface {
 	Tools() *client.Snapshot
 	Call(ctx context.Context, r features.CallRequest) (*features.Result, error)
 	Ready(server string) (*session.Session, error)
-	Infos() []session.Info
-	Watch(ctx context.Context, server, uri string, deliver bool) (*client.Watch, error)
 }
 
 // Options say how a Host works. Client and Sink are required.
@@ -57,9 +59,9 @@ type Options struct {
 	Profile string
 	// Redact takes secrets out of a JSON value, keeps it JSON, and says which
 	// kinds it found. nil keeps all.
-	Redact func([]byte) (clean []byte, found []string)
+	Redact egress.Redactor
 	// Store keeps results that are too large for an event. nil keeps none.
-	Store Store
+	Store egress.Store
 	// MaxPreview is how many bytes of a result's text an event carries. Zero means 2000.
 	MaxPreview int
 	// MaxResult is the size in bytes above which a result is also kept whole in
@@ -72,11 +74,6 @@ type Options struct {
 
 // defaultInput is how long a call waits for an answer where nothing else is said.
 const defaultInput = 5 * time.Minute
-
-// Store keeps a large result durably and describes where as a JSON-able value.
-type Store interface {
-	Put(ctx context.Context, data []byte, mediaType string) (any, error)
-}
 
 // Call is one tool call to make.
 type Call struct {
@@ -105,7 +102,7 @@ type Call struct {
 	ApprovedBy string
 	// Far, if set, is the client that is handed what the server asks, unless Input
 	// answers it.
-	Far *Far
+	Far *ask.Far
 	// Wait makes a call that a person is asked about wait for the answer. Without
 	// it the call ends with fault.ApprovalRequired and the question's handle.
 	Wait bool
@@ -118,7 +115,7 @@ type Call struct {
 	Progress func(params json.RawMessage)
 	// Input, if set, answers what the server wants to know in the middle of the
 	// call. Without it the call waits for AnswerInput, at most Options.InputTimeout.
-	Input InputFunc
+	Input ask.Func
 	// Trace is the caller's, for the server and the record.
 	Trace signal.Trace
 	// RecordOnly says that the call is nothing of the Brain's: by default the event
@@ -158,10 +155,11 @@ type Result struct {
 
 // Host carries calls. It is safe for concurrent use.
 type Host struct {
-	o       Options
-	schemas schemas
-	exports openai.Cache
-	waiting waiting
+	o         Options
+	out       egress.Filter
+	schemas   *schemas.Checker
+	exports   openai.Cache
+	questions ask.Pending
 
 	mu       sync.Mutex
 	snap     *client.Snapshot // what table was made of
@@ -181,19 +179,30 @@ func New(o Options) *Host {
 	if o.Profile == "" {
 		o.Profile = "openai"
 	}
-	if o.Redact == nil {
-		o.Redact = func(b []byte) ([]byte, []string) { return b, nil }
-	}
 	if o.MaxPreview <= 0 {
 		o.MaxPreview = 2000
 	}
 	if o.MaxResult <= 0 {
-		o.MaxResult = 64 << 10
+		o.MaxResult = egress.DefaultMaxResult
 	}
 	if o.InputTimeout <= 0 {
 		o.InputTimeout = defaultInput
 	}
-	return &Host{o: o, schemas: schemas{log: o.Logger}}
+	return &Host{
+		o: o, schemas: schemas.New(o.Logger),
+		out: egress.Filter{Sink: o.Sink, Logger: o.Logger, Redact: o.Redact, Store: o.Store, MaxResult: o.MaxResult},
+	}
+}
+
+// Inputs are the calls that wait for answers, the oldest first.
+func (h *Host) Inputs() []signal.Input { return h.questions.Inputs() }
+
+// Input is what a call waits for; false where it waits for nothing.
+func (h *Host) Input(callID string) (signal.Input, bool) { return h.questions.Input(callID) }
+
+// AnswerInput answers a call that waits; see [ask.Pending.Answer].
+func (h *Host) AnswerInput(callID string, answers ask.Replies, actor string) error {
+	return h.questions.Answer(callID, answers, actor)
 }
 
 // Table is the current catalogue by name.
@@ -278,7 +287,7 @@ func (h *Host) Call(ctx context.Context, c Call) (*Result, error) {
 	}
 	line.resolved(tool)
 
-	args, err := h.schemas.checkArguments(tool, c.Arguments)
+	args, err := h.schemas.Arguments(tool, c.Arguments)
 	if err != nil {
 		return nil, line.refused(err)
 	}
@@ -297,41 +306,33 @@ func (h *Host) Call(ctx context.Context, c Call) (*Result, error) {
 	}
 	if run.replay() {
 		res := run.result(line)
-		line.completed(res, read(res.Raw))
+		line.completed(res, toolcall.Read(res.Raw))
 		return res, nil
 	}
 
 	line.started()
 	defer line.together.Stop()
-	result, seen, err := line.exchange(args)
+	result, err := line.exchange(args)
 	if err == nil {
-		err = h.schemas.checkResult(tool, seen)
+		err = h.schemas.Result(tool, result)
 	}
 	if err != nil {
 		line.flags = injection.Flags(fault.From(err).Message)
-		err = h.quote(err)
+		err = h.out.Error(err)
 		run.fail(line, err)
 		return nil, line.failed(err)
 	}
 
-	clean, secrets := h.o.Redact(result.Raw)
-	res := &Result{CallID: line.id, Tool: tool.ID(), Name: tool.Name, Raw: clean, IsError: seen.isError}
-	for _, kind := range secrets {
-		res.Flags = append(res.Flags, "secret_"+kind)
-	}
-	if len(res.Raw) > h.o.MaxResult {
-		res.Artifact = h.keep(context.WithoutCancel(ctx), res.Raw) // who hung up may ask for it later
-	}
-	if seen.needsInput { // the far client makes the call again, with answers
+	clean, secrets := h.out.Clean(result.Raw)
+	res := &Result{CallID: line.id, Tool: tool.ID(), Name: tool.Name, Raw: clean, IsError: result.IsError(), Flags: secrets}
+	res.Artifact = h.out.Keep(context.WithoutCancel(ctx), clean) // who hung up may ask for it later
+	if result.NeedsInput() {                                     // the far client makes the call again, with answers
 		run.release(line)
 		line.handed(res)
 		return res, nil
 	}
 	run.complete(line, res)
-	if !same(clean, result.Raw) {
-		seen = read(clean)
-	}
-	line.completed(res, seen)
+	line.completed(res, toolcall.Read(clean))
 	return res, nil
 }
 
@@ -383,27 +384,4 @@ func (h *Host) resolve(name string) (*catalog.Tool, error) {
 		}
 	}
 	return nil, err
-}
-
-// keep puts a large result into the store; without one, or when that fails, the
-// caller still has the result and the event its preview.
-func (h *Host) keep(ctx context.Context, raw json.RawMessage) any {
-	if h.o.Store == nil {
-		return nil
-	}
-	ref, err := h.o.Store.Put(ctx, raw, "application/json")
-	if err != nil {
-		h.o.Logger.Error("keeping a large result failed", "size", len(raw), "error", err)
-		return nil
-	}
-	return ref
-}
-
-func firstByte(raw []byte) byte {
-	for _, b := range raw {
-		if b != ' ' && b != '\t' && b != '\n' && b != '\r' {
-			return b
-		}
-	}
-	return 0
 }

@@ -11,14 +11,11 @@ import (
 
 	"github.com/aurorabot-dev/platform/mcpkit/catalog"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
+	"github.com/aurorabot-dev/platform/mcpkit/host/egress"
 	"github.com/aurorabot-dev/platform/mcpkit/policy/rules"
 	"github.com/aurorabot-dev/platform/mcpkit/signal"
+	"github.com/aurorabot-dev/platform/mcpkit/toolcall"
 )
-
-// recordTimeout bounds how long a call waits for a full sink, or for the ledger at
-// its end. Past it the call goes on and the missing record is logged: callers are
-// not held up for ever by a full disk.
-const recordTimeout = 5 * time.Second
 
 // maxSummary is how many bytes of a preview a summary repeats.
 const maxSummary = 500
@@ -30,7 +27,6 @@ type line struct {
 	id    string
 	call  Call
 	tool  *catalog.Tool
-	says  *preparedTool // its sentences
 	start time.Time
 	now   time.Time    // of the next step; see look
 	waits atomic.Int64 // for people, nanoseconds
@@ -39,9 +35,6 @@ type line struct {
 	recording sync.Mutex      // held while something of the call goes to the sink, so that it stays in order
 	steps     []signal.Signal // that happened and are not recorded yet
 	together  *time.Timer     // ends the time in which they may wait for the end of the call
-
-	asking sync.Mutex // held while a question is open
-	rounds int        // of questions so far
 
 	flags   []string // of what the server said of its failure
 	settled bool     // whether the answer's Settle was called
@@ -57,13 +50,13 @@ func (h *Host) begin(ctx context.Context, c Call) *line {
 	if l.id == "" {
 		l.id = ulid.MustNew(ulid.Timestamp(now), ulid.DefaultEntropy()).String()
 	}
-	l.call.Trace = known(c.Trace)
-	l.step = signal.Step{CallID: l.id, Tool: c.Name[:cut(c.Name, maxSummary)], Entrance: c.Entrance}
+	l.call.Trace = c.Trace.Valid()
+	l.step = signal.Step{CallID: l.id, Tool: c.Name[:egress.Cut(c.Name, maxSummary)], Entrance: c.Entrance}
 	return l
 }
 
 func (l *line) resolved(tool *catalog.Tool) {
-	l.tool, l.says = tool, l.h.schemas.of(tool)
+	l.tool = tool
 	l.step.Tool, l.step.Server = tool.Name, tool.Source.Server
 }
 
@@ -115,11 +108,7 @@ func (l *line) observe() {
 	s := l.steps[len(l.steps)-1]
 	s.Before = l.steps[:len(l.steps)-1]
 	l.steps = nil
-	ctx, cancel := outlive(l.ctx)
-	defer cancel()
-	if err := l.h.o.Sink.Observe(ctx, s); err != nil {
-		l.h.o.Logger.Error("steps of a call were not recorded", "call", l.id, "last", s.Kind, "count", len(s.Before)+1, "error", err)
-	}
+	l.h.out.Record(l.ctx, s)
 }
 
 // flush records what happened so far, without waiting for the end of the call.
@@ -132,14 +121,9 @@ func (l *line) flush() {
 // record records something of the call that is no step of it.
 func (l *line) record(kind signal.Kind, summary string, data any) {
 	l.flush()
-	ctx, cancel := outlive(l.ctx)
-	defer cancel()
-	err := l.h.o.Sink.Observe(ctx, signal.Signal{
+	l.h.out.Record(l.ctx, signal.Signal{
 		Kind: kind, Server: l.step.Server, Time: time.Now(), CallID: l.id, Summary: summary, Trace: l.call.Trace, Data: data,
 	})
-	if err != nil {
-		l.h.o.Logger.Error("something of a call was not recorded", "call", l.id, "kind", kind, "error", err)
-	}
 }
 
 // settle tells who waits for the answer that something comes of the call now.
@@ -152,12 +136,6 @@ func (l *line) settle() error {
 		return fault.New(fault.Busy, "the call cannot be recorded, so nothing was sent: %v", err).Retry()
 	}
 	return nil
-}
-
-// outlive is a context for what is left to do when a call is over, whether its
-// caller is still there or not: it lasts for recordTimeout.
-func outlive(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
 }
 
 // last reports whether a step of this kind ends a call.
@@ -207,8 +185,8 @@ func (l *line) failure(f *fault.Error) func(*signal.Step) {
 
 func (l *line) started() {
 	l.look()
-	l.emit(signal.CallStarted, l.says.called, nil)
-	l.emit(signal.ToolStarted, l.says.began, nil)
+	l.emit(signal.CallStarted, "call to "+l.step.Tool, nil)
+	l.emit(signal.ToolStarted, l.step.Tool+" started", nil)
 	l.together = time.AfterFunc(togetherTime, l.flush)
 }
 
@@ -223,12 +201,11 @@ func (l *line) handed(res *Result) {
 	})
 }
 
-// completed records an answer, of which seen was read, and sets its durations and
-// the flags of its text.
-func (l *line) completed(res *Result, seen answer) {
+// completed records the result and sets its durations and the flags of its text.
+func (l *line) completed(res *Result, result toolcall.Result) {
 	res.Duration, res.Waited = l.lasted(), l.waited()
 	if !res.Replayed { // nothing was sent
-		l.emit(signal.CallCompleted, l.says.answered, func(s *signal.Step) {
+		l.emit(signal.CallCompleted, "call to "+l.step.Tool+" completed", func(s *signal.Step) {
 			s.DurationMS, s.Size = res.Duration.Milliseconds(), int64(len(res.Raw))
 		})
 	}
@@ -239,15 +216,15 @@ func (l *line) completed(res *Result, seen answer) {
 	if res.Replayed {
 		verb += " earlier, read again"
 	}
-	preview, flags := seen.preview(l.h.o.MaxPreview)
-	summary := l.step.Tool + " " + verb + " in " + res.Duration.Round(time.Millisecond).String() + ": " + preview[:cut(preview, maxSummary)]
+	shown, flags := egress.Preview(result, l.h.o.MaxPreview)
+	summary := l.step.Tool + " " + verb + " in " + res.Duration.Round(time.Millisecond).String() + ": " + shown[:egress.Cut(shown, maxSummary)]
 	res.Flags = append(flags, res.Flags...)
 	l.emit(kind, summary, func(s *signal.Step) {
 		s.DurationMS, s.WaitedMS = res.Duration.Milliseconds(), res.Waited.Milliseconds()
-		s.Size, s.Preview, s.IsError = int64(len(res.Raw)), preview, res.IsError
+		s.Size, s.Preview, s.IsError = int64(len(res.Raw)), shown, res.IsError
 		s.Flags, s.Replayed = res.Flags, res.Replayed
 		if res.IsError {
-			s.ErrorCode, s.Reason, s.Retryable = seen.failure()
+			s.ErrorCode, s.Reason, s.Retryable = egress.Failure(result)
 			s.Outcome = string(fault.OutcomeFailed)
 		}
 		if res.Artifact != nil {

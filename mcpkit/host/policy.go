@@ -8,6 +8,7 @@ import (
 
 	"github.com/aurorabot-dev/platform/mcpkit/catalog"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
+	"github.com/aurorabot-dev/platform/mcpkit/host/egress"
 	"github.com/aurorabot-dev/platform/mcpkit/policy"
 	"github.com/aurorabot-dev/platform/mcpkit/policy/ledger"
 	"github.com/aurorabot-dev/platform/mcpkit/policy/review"
@@ -21,8 +22,6 @@ type Gate interface {
 	Decide(ctx context.Context, r policy.Request) (policy.Verdict, error)
 	Await(ctx context.Context, r policy.Request, v policy.Verdict) (policy.Verdict, error)
 	Begin(ctx context.Context, r policy.Request, v policy.Verdict) (*policy.Run, error)
-	Read(server string) (policy.Read, error)
-	Spend(server, id string, bytes int)
 }
 
 // run is a call that may be sent; without a gate it is empty.
@@ -85,7 +84,7 @@ func (l *line) suspended(err error) bool {
 }
 
 func (l *line) asked(v policy.Verdict, args json.RawMessage) {
-	summary := l.says.mayBeCalled
+	summary := l.step.Tool + ": may be called?"
 	if v.Action == rules.Ask { // the disk was asked for an answer, too
 		l.look()
 		summary = l.step.Tool + ": a person is asked (" + v.Approval + "): " + v.Reason
@@ -100,11 +99,7 @@ func (l *line) decided(v policy.Verdict) {
 	if v.Action == rules.Ask {
 		decision = "open" // nobody has answered yet
 	}
-	summary := l.says.allowed
-	if v.Action != rules.Allow || v.Actor != "policy" {
-		summary = l.step.Tool + ": " + decision + " by " + v.Actor
-	}
-	l.emit(signal.PermissionResolved, summary, func(s *signal.Step) {
+	l.emit(signal.PermissionResolved, l.step.Tool+": "+decision+" by "+v.Actor, func(s *signal.Step) {
 		s.Decision, s.Actor, s.Reason, s.Approval = decision, v.Actor, v.Reason, v.Approval
 	})
 }
@@ -129,7 +124,7 @@ func (r run) complete(l *line, res *Result) {
 	if res.Artifact != nil {
 		out.Ref, _ = json.Marshal(res.Artifact)
 	}
-	ctx, cancel := outlive(l.ctx)
+	ctx, cancel := egress.Outlive(l.ctx)
 	defer cancel()
 	if err := r.Complete(ctx, out); err != nil {
 		l.h.o.Logger.Error("the ledger lacks the end of a call", "call", l.id, "error", err)
@@ -146,7 +141,7 @@ func (r run) fail(l *line, cause error) {
 	if r.Run == nil {
 		return
 	}
-	ctx, cancel := outlive(l.ctx)
+	ctx, cancel := egress.Outlive(l.ctx)
 	defer cancel()
 	if err := r.Fail(ctx, cause); err != nil {
 		l.h.o.Logger.Error("the ledger lacks the end of a call", "call", l.id, "error", err)

@@ -242,14 +242,6 @@ type Question struct {
 	Raw     json.RawMessage `json:"-"`                 // the params of any kind, as the server sent them
 }
 
-// Trace says which of its caller's traces something belongs to (W3C Trace Context
-// and Baggage), in the words of the headers.
-type Trace struct {
-	Parent  string `json:"traceparent,omitempty"`
-	State   string `json:"tracestate,omitempty"`
-	Baggage string `json:"baggage,omitempty"`
-}
-
 // Fault is the data of Problem: something a server did against the protocol.
 // Repeats are counted, not repeated.
 type Fault struct {

@@ -15,6 +15,7 @@ import (
 	"github.com/aurorabot-dev/platform/mcpkit/gateway/rpc"
 	"github.com/aurorabot-dev/platform/mcpkit/gateway/view"
 	"github.com/aurorabot-dev/platform/mcpkit/host"
+	"github.com/aurorabot-dev/platform/mcpkit/host/ask"
 	"github.com/aurorabot-dev/platform/mcpkit/signal"
 )
 
@@ -26,9 +27,9 @@ type Call struct {
 	ctx    context.Context // ends when nobody has answered in time
 	cancel context.CancelFunc
 	asked  chan signal.Input
-	answer chan host.Replies // capacity 1
-	ended  chan Ended        // capacity 1
-	open   signal.Input      // what the client was asked last
+	answer chan ask.Replies // capacity 1
+	ended  chan Ended       // capacity 1
+	open   signal.Input     // what the client was asked last
 }
 
 // Ended is how a call ended.
@@ -38,10 +39,10 @@ type Ended struct {
 }
 
 // Ask waits until the client has been asked and has answered.
-type Ask func(ctx context.Context, in signal.Input) (host.Replies, error)
+type Ask func(ctx context.Context, in signal.Input) (ask.Replies, error)
 
 // ask implements [Ask].
-func (c *Call) ask(ctx context.Context, in signal.Input) (host.Replies, error) {
+func (c *Call) ask(ctx context.Context, in signal.Input) (ask.Replies, error) {
 	select {
 	case c.asked <- in:
 	case <-ctx.Done():
@@ -72,8 +73,8 @@ func (c *Call) Next(ctx context.Context) (*Ended, *signal.Input) {
 
 // Answer has the call go on with the client's answers to its questions. It is
 // called once for each time that [Store.Take] found the call.
-func (c *Call) Answer(reply func(q signal.Question) host.Reply) {
-	replies := host.Replies{}
+func (c *Call) Answer(reply func(q signal.Question) ask.Reply) {
+	replies := ask.Replies{}
 	for _, q := range c.open.Questions {
 		replies[q.ID] = reply(q)
 	}
@@ -99,7 +100,7 @@ func NewStore(limit int) *Store {
 // Start has do make a call for the client of a view in a goroutine of its own, for
 // [rpc.AnswerTime] at most. It reports false where the store is closed.
 func (s *Store) Start(ctx context.Context, v *view.View, do func(context.Context, Ask) (*host.Result, error)) (*Call, bool) {
-	c := &Call{view: v, asked: make(chan signal.Input), answer: make(chan host.Replies, 1), ended: make(chan Ended, 1)}
+	c := &Call{view: v, asked: make(chan signal.Input), answer: make(chan ask.Replies, 1), ended: make(chan Ended, 1)}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {

@@ -17,7 +17,7 @@ import (
 	"github.com/aurorabot-dev/platform/internal/jsontext"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
 	"github.com/aurorabot-dev/platform/mcpkit/gateway/rpc"
-	"github.com/aurorabot-dev/platform/mcpkit/host"
+	"github.com/aurorabot-dev/platform/mcpkit/host/ask"
 	"github.com/aurorabot-dev/platform/mcpkit/policy/approval"
 	"github.com/aurorabot-dev/platform/mcpkit/signal"
 )
@@ -59,25 +59,25 @@ func Check(caps json.RawMessage, in signal.Input) error {
 
 // MethodOf is the request by which a server's question is put.
 func MethodOf(q signal.Question) string {
-	if q.Kind == host.SamplingQuestion {
+	if q.Kind == ask.SamplingQuestion {
 		return Sampling
 	}
 	return Elicitation
 }
 
 // Reply is a client's answer to a server's question. A nil answer cancels.
-func Reply(q signal.Question, answer json.RawMessage) host.Reply {
-	if answer != nil && q.Kind == host.SamplingQuestion {
-		return host.Reply{Action: host.Accept, Content: answer}
+func Reply(q signal.Question, answer json.RawMessage) ask.Reply {
+	if answer != nil && q.Kind == ask.SamplingQuestion {
+		return ask.Reply{Action: ask.Accept, Content: answer}
 	}
 	action, _ := rpc.Text(jsontext.Get(answer, "action"))
 	switch {
 	case answer == nil:
-		return host.Reply{Action: host.Cancel}
-	case action == host.Accept && q.Kind == host.FormQuestion:
-		return host.Reply{Action: action, Content: jsontext.Get(answer, "content")}
+		return ask.Reply{Action: ask.Cancel}
+	case action == ask.Accept && q.Kind == ask.FormQuestion:
+		return ask.Reply{Action: action, Content: jsontext.Get(answer, "content")}
 	}
-	return host.Reply{Action: action}
+	return ask.Reply{Action: action}
 }
 
 var inputRequired = []byte(`"input_required"`)

@@ -7,7 +7,7 @@ import (
 	"github.com/aurorabot-dev/platform/internal/jsontext"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
 	"github.com/aurorabot-dev/platform/mcpkit/gateway/rpc"
-	"github.com/aurorabot-dev/platform/mcpkit/host"
+	"github.com/aurorabot-dev/platform/mcpkit/host/offers"
 )
 
 // List is a kind of thing that servers list beside tools.
@@ -25,7 +25,7 @@ var (
 )
 
 // Reader lists the items of one server, or of all where server is empty.
-type Reader func(ctx context.Context, server string) ([]host.Item, error)
+type Reader func(ctx context.Context, server string) ([]offers.Item, error)
 
 // Page is the page of a list at a cursor, as the members of a result. The cursor
 // of the first page is empty.

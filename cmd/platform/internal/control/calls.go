@@ -6,7 +6,7 @@ import (
 	"net/url"
 	"time"
 
-	"github.com/aurorabot-dev/platform/mcpkit/host"
+	"github.com/aurorabot-dev/platform/mcpkit/host/ask"
 	"github.com/aurorabot-dev/platform/mcpkit/signal"
 )
 
@@ -28,7 +28,7 @@ type CallState struct {
 // InputAnswer answers the questions of a call: Replies by question, or Action and
 // Content where there is only one.
 type InputAnswer struct {
-	Replies host.Replies    `json:"replies,omitempty"`
+	Replies ask.Replies     `json:"replies,omitempty"`
 	Action  string          `json:"action,omitempty"` // accept, decline or cancel
 	Content json.RawMessage `json:"content,omitempty"`
 	Actor   string          `json:"actor,omitempty"` // who answers

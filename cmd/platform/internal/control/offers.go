@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"net/url"
 
-	"github.com/aurorabot-dev/platform/mcpkit/host"
+	"github.com/aurorabot-dev/platform/mcpkit/host/offers"
 )
 
 // Item is an entry of a server's list as the server wrote it, without secrets.
@@ -118,7 +118,7 @@ func (c *Client) Prompts(ctx context.Context, server string) ([]Item, error) {
 }
 
 // GetPrompt expands a prompt.
-func (c *Client) GetPrompt(ctx context.Context, r PromptRequest) (*host.Prompt, error) {
-	var p host.Prompt
+func (c *Client) GetPrompt(ctx context.Context, r PromptRequest) (*offers.Prompt, error) {
+	var p offers.Prompt
 	return &p, c.post(ctx, "/v1/prompts/get", r, &p)
 }

@@ -5,7 +5,8 @@ import (
 	"strings"
 
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
-	"github.com/aurorabot-dev/platform/mcpkit/host"
+	"github.com/aurorabot-dev/platform/mcpkit/host/ask"
+	"github.com/aurorabot-dev/platform/mcpkit/host/offers"
 	"github.com/aurorabot-dev/platform/mcpkit/strict"
 )
 
@@ -50,8 +51,8 @@ const (
 
 // Codes of this part of the API.
 const (
-	PromptNotFound       = host.PromptNotFound
-	InputNotFound        = host.InputNotFound
+	PromptNotFound       = offers.PromptNotFound
+	InputNotFound        = ask.NotFound
 	SubscriptionNotFound = "subscription_not_found"
 )
 

@@ -39,6 +39,7 @@ import (
 	"github.com/aurorabot-dev/platform/mcpkit/gateway"
 	"github.com/aurorabot-dev/platform/mcpkit/gateway/view"
 	"github.com/aurorabot-dev/platform/mcpkit/host"
+	"github.com/aurorabot-dev/platform/mcpkit/host/offers"
 	"github.com/aurorabot-dev/platform/mcpkit/manifest"
 	"github.com/aurorabot-dev/platform/mcpkit/policy"
 	"github.com/aurorabot-dev/platform/mcpkit/policy/rules"
@@ -83,6 +84,7 @@ type Platform struct {
 	connector *servers.Connector
 	gate      *policy.Gate
 	host      *host.Host
+	offers    *offers.Reader
 	gateway   *gateway.Gateway
 	settled   chan struct{} // closed once each server of the start is ready or has failed
 	subs      subscriptions
@@ -179,6 +181,9 @@ func Run(ctx context.Context, o settings.Options, log *slog.Logger, hooks Hooks)
 	p.host = host.New(host.Options{
 		Client: p.manager, Sink: sink, Gate: p.gate, Down: p.down, Logger: p.log, Prefix: o.Tool.Prefix, Profile: o.Tool.Profile,
 		Redact: p.redactResult, Store: store, MaxPreview: o.Call.MaxPreview, MaxResult: o.Call.MaxResult,
+	})
+	p.offers = offers.New(offers.Options{
+		Client: p.manager, Sink: sink, Gate: p.gate, Logger: p.log, Redact: p.redactResult, Store: store, MaxResult: o.Call.MaxResult,
 	})
 
 	if err := p.openGateway(ctx, down); err != nil {

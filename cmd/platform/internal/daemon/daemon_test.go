@@ -27,7 +27,7 @@ import (
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/daemon/settings"
 	"github.com/aurorabot-dev/platform/mcpkit/fakeserver"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
-	"github.com/aurorabot-dev/platform/mcpkit/host"
+	"github.com/aurorabot-dev/platform/mcpkit/host/offers"
 	"github.com/aurorabot-dev/platform/mcpkit/policy/approval"
 	"github.com/aurorabot-dev/platform/mcpkit/serverkit"
 )
@@ -894,7 +894,7 @@ func TestAPartThatDoesNotEndKeepsNothingElseOpen(t *testing.T) {
 func TestAResourceThatIsReadIsResourceObserved(t *testing.T) {
 	r := launch(t, map[string]string{"s.yaml": fake("s", "resources", "")})
 	r.phase("s", "ready")
-	res, err := r.host.ReadResource(t.Context(), host.Read{Server: "s", URI: "note:///one"})
+	res, err := r.offers.ReadResource(t.Context(), offers.Read{Server: "s", URI: "note:///one"})
 	if err != nil || !strings.Contains(string(res.Raw), "the content of note:///one") {
 		t.Fatalf("%+v, %v", res, err)
 	}
@@ -903,7 +903,7 @@ func TestAResourceThatIsReadIsResourceObserved(t *testing.T) {
 	if e.Header.Method != amp.MethodResource || field(t, e, "uri") != "note:///one" || field(t, e, "size") != float64(len(res.Raw)) || len(hash) != 64 {
 		t.Errorf("the event is %+v %s", e.Header, e.Payload.Data)
 	}
-	if _, err := r.host.ReadResource(t.Context(), host.Read{Server: "nobody", URI: "note:///one"}); err == nil {
+	if _, err := r.offers.ReadResource(t.Context(), offers.Read{Server: "nobody", URI: "note:///one"}); err == nil {
 		t.Error("a server that is not there was read")
 	}
 	r.has("s", "resource.observed", 1)

@@ -21,7 +21,7 @@ import (
 func (p *Platform) openGateway(ctx context.Context, down *teardown) error {
 	o := p.o.Gateway
 	p.gateway = gateway.New(gateway.Options{
-		Host: p.host, Servers: p.gatewayServers, Settled: p.settled, Approvals: p.gate.Approvals, Logger: p.log, Version: settings.Version,
+		Host: p.host, Offers: p.offers, Servers: p.gatewayServers, Settled: p.settled, Approvals: p.gate.Approvals, Logger: p.log, Version: settings.Version,
 	})
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
 	done := make(chan struct{})

@@ -9,7 +9,8 @@ import (
 
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/control"
 	"github.com/aurorabot-dev/platform/mcpkit/client"
-	"github.com/aurorabot-dev/platform/mcpkit/host"
+	"github.com/aurorabot-dev/platform/mcpkit/host/ask"
+	"github.com/aurorabot-dev/platform/mcpkit/host/offers"
 	"github.com/aurorabot-dev/platform/mcpkit/signal"
 )
 
@@ -19,7 +20,7 @@ type subscriptions struct {
 	by map[control.Subscription]*client.Watch
 }
 
-func items(list []host.Item, err error) ([]control.Item, error) {
+func items(list []offers.Item, err error) ([]control.Item, error) {
 	out := make([]control.Item, len(list))
 	for i, x := range list {
 		out[i] = control.Item{Server: x.Server, Item: x.Raw}
@@ -29,22 +30,22 @@ func items(list []host.Item, err error) ([]control.Item, error) {
 
 // Resources lists the resources of one server or of all.
 func (p *Platform) Resources(ctx context.Context, server string) ([]control.Item, error) {
-	return items(p.host.Resources(ctx, server))
+	return items(p.offers.Resources(ctx, server))
 }
 
 // Templates lists the resource templates of one server or of all.
 func (p *Platform) Templates(ctx context.Context, server string) ([]control.Item, error) {
-	return items(p.host.ResourceTemplates(ctx, server))
+	return items(p.offers.ResourceTemplates(ctx, server))
 }
 
 // Prompts lists the prompts of one server or of all.
 func (p *Platform) Prompts(ctx context.Context, server string) ([]control.Item, error) {
-	return items(p.host.Prompts(ctx, server))
+	return items(p.offers.Prompts(ctx, server))
 }
 
 // ReadResource reads a resource.
 func (p *Platform) ReadResource(ctx context.Context, r control.ReadRequest, trace signal.Trace) (*control.ReadResponse, error) {
-	res, err := p.host.ReadResource(ctx, host.Read{Server: r.Server, URI: r.URI, Anew: r.Fresh, Entrance: r.Entrance, Trace: trace})
+	res, err := p.offers.ReadResource(ctx, offers.Read{Server: r.Server, URI: r.URI, Anew: r.Fresh, Entrance: r.Entrance, Trace: trace})
 	if err != nil {
 		return nil, err
 	}
@@ -56,7 +57,7 @@ func (p *Platform) ReadResource(ctx context.Context, r control.ReadRequest, trac
 
 // Watch tells of changes of a resource.
 func (p *Platform) Watch(ctx context.Context, server, uri string) (<-chan struct{}, func(), error) {
-	w, err := p.host.WatchResource(ctx, server, uri, false)
+	w, err := p.offers.WatchResource(ctx, server, uri, false)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -69,7 +70,7 @@ func (p *Platform) Subscribe(ctx context.Context, s control.Subscription) (contr
 	if p.subscribed(s) {
 		return s, nil
 	}
-	w, err := p.host.WatchResource(ctx, s.Server, s.URI, true)
+	w, err := p.offers.WatchResource(ctx, s.Server, s.URI, true)
 	if err != nil {
 		return s, err
 	}
@@ -120,20 +121,20 @@ func (p *Platform) Subscriptions() []control.Subscription {
 }
 
 // GetPrompt expands a prompt.
-func (p *Platform) GetPrompt(ctx context.Context, r control.PromptRequest, trace signal.Trace) (*host.Prompt, error) {
-	return p.host.GetPrompt(ctx, host.Expand{Server: r.Server, Prompt: r.Prompt, Arguments: r.Arguments, Entrance: r.Entrance, Trace: trace})
+func (p *Platform) GetPrompt(ctx context.Context, r control.PromptRequest, trace signal.Trace) (*offers.Prompt, error) {
+	return p.offers.GetPrompt(ctx, offers.Expand{Server: r.Server, Prompt: r.Prompt, Arguments: r.Arguments, Entrance: r.Entrance, Trace: trace})
 }
 
 // Complete asks a server for values of an argument.
 func (p *Platform) Complete(ctx context.Context, r control.CompletionRequest) (json.RawMessage, error) {
-	return p.host.Complete(ctx, host.Completion{
+	return p.offers.Complete(ctx, offers.Completion{
 		Server: r.Server, Prompt: r.Prompt, Template: r.Template, Argument: r.Argument, Value: r.Value, Arguments: r.Arguments,
 	})
 }
 
 // SetLogLevel asks a server for log messages.
 func (p *Platform) SetLogLevel(ctx context.Context, server, level string) error {
-	return p.host.SetLogLevel(ctx, server, level)
+	return p.offers.SetLogLevel(ctx, server, level)
 }
 
 // Inputs are the calls that wait for answers.
@@ -143,6 +144,6 @@ func (p *Platform) Inputs() []signal.Input { return p.host.Inputs() }
 func (p *Platform) Input(callID string) (signal.Input, bool) { return p.host.Input(callID) }
 
 // AnswerInput answers a call that waits.
-func (p *Platform) AnswerInput(callID string, r host.Replies, actor string) error {
+func (p *Platform) AnswerInput(callID string, r ask.Replies, actor string) error {
 	return p.host.AnswerInput(callID, r, actor)
 }

@@ -7,7 +7,8 @@ import (
 
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/control"
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/control/server/stream"
-	"github.com/aurorabot-dev/platform/mcpkit/host"
+	"github.com/aurorabot-dev/platform/mcpkit/host/ask"
+	"github.com/aurorabot-dev/platform/mcpkit/host/offers"
 	"github.com/aurorabot-dev/platform/mcpkit/policy"
 	"github.com/aurorabot-dev/platform/mcpkit/policy/approval"
 	"github.com/aurorabot-dev/platform/mcpkit/policy/review"
@@ -71,7 +72,7 @@ type Offers interface {
 	Subscribe(ctx context.Context, s control.Subscription) (control.Subscription, error)
 	Unsubscribe(s control.Subscription) bool
 	Subscriptions() []control.Subscription
-	GetPrompt(ctx context.Context, r control.PromptRequest, trace signal.Trace) (*host.Prompt, error)
+	GetPrompt(ctx context.Context, r control.PromptRequest, trace signal.Trace) (*offers.Prompt, error)
 	Complete(ctx context.Context, r control.CompletionRequest) (json.RawMessage, error)
 	SetLogLevel(ctx context.Context, server, level string) error
 }
@@ -81,5 +82,5 @@ type Offers interface {
 type Inputs interface {
 	Inputs() []signal.Input
 	Input(callID string) (signal.Input, bool)
-	AnswerInput(callID string, r host.Replies, actor string) error
+	AnswerInput(callID string, r ask.Replies, actor string) error
 }

@@ -27,7 +27,8 @@ import (
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/control/server/stream"
 	"github.com/aurorabot-dev/platform/mcpkit/catalog"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
-	"github.com/aurorabot-dev/platform/mcpkit/host"
+	"github.com/aurorabot-dev/platform/mcpkit/host/ask"
+	"github.com/aurorabot-dev/platform/mcpkit/host/offers"
 	"github.com/aurorabot-dev/platform/mcpkit/policy"
 	"github.com/aurorabot-dev/platform/mcpkit/policy/approval"
 	"github.com/aurorabot-dev/platform/mcpkit/policy/review"
@@ -272,7 +273,7 @@ func (b *backend) Unsubscribe(s control.Subscription) bool { return s.URI == "a:
 func (b *backend) Subscriptions() []control.Subscription {
 	return []control.Subscription{{Server: "s", URI: "a:///b"}}
 }
-func (b *backend) GetPrompt(_ context.Context, r control.PromptRequest, _ signal.Trace) (*host.Prompt, error) {
+func (b *backend) GetPrompt(_ context.Context, r control.PromptRequest, _ signal.Trace) (*offers.Prompt, error) {
 	return nil, fault.New(control.PromptNotFound, "there is no prompt %q", r.Prompt)
 }
 func (b *backend) Complete(context.Context, control.CompletionRequest) (json.RawMessage, error) {
@@ -294,7 +295,7 @@ func (b *backend) Input(id string) (signal.Input, bool) {
 	}
 	return signal.Input{}, false
 }
-func (b *backend) AnswerInput(id string, r host.Replies, actor string) error {
+func (b *backend) AnswerInput(id string, r ask.Replies, actor string) error {
 	if _, ok := b.Input(id); !ok {
 		return fault.New(control.InputNotFound, "no call waits")
 	}

@@ -8,17 +8,17 @@ import (
 
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/control"
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/control/server/httpjson"
-	"github.com/aurorabot-dev/platform/mcpkit/host"
+	"github.com/aurorabot-dev/platform/mcpkit/host/ask"
 	"github.com/aurorabot-dev/platform/mcpkit/signal"
 )
 
 // oneForm returns the replies by question, in whichever of the two forms they came.
-func oneForm(i *control.InputAnswer) (host.Replies, error) {
+func oneForm(i *control.InputAnswer) (ask.Replies, error) {
 	switch {
 	case i.Action != "" && i.Replies != nil:
 		return nil, httpjson.Bad("either action, for the only question, or replies")
 	case i.Action != "":
-		return host.Replies{"": {Action: i.Action, Content: i.Content}}, nil
+		return ask.Replies{"": {Action: i.Action, Content: i.Content}}, nil
 	case len(i.Replies) == 0:
 		return nil, httpjson.Bad("replies, by the ids of the questions, are missing")
 	case i.Content != nil:

@@ -15,7 +15,8 @@ import (
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/control"
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/control/apitest"
 	"github.com/aurorabot-dev/platform/mcpkit/artifact"
-	"github.com/aurorabot-dev/platform/mcpkit/host"
+	"github.com/aurorabot-dev/platform/mcpkit/host/ask"
+	"github.com/aurorabot-dev/platform/mcpkit/host/offers"
 	"github.com/aurorabot-dev/platform/mcpkit/policy"
 	"github.com/aurorabot-dev/platform/mcpkit/policy/approval"
 	"github.com/aurorabot-dev/platform/mcpkit/policy/review"
@@ -291,9 +292,9 @@ func TestSchemasHaveTheMembersOfTheirTypes(t *testing.T) {
 		"Problem": control.Problem{}, "Version": control.Version{}, "Status": control.Status{}, "EventCounts": control.Events{}, "Server": control.Server{}, "Exit": control.Exit{},
 		"Tool": control.Tool{}, "CallRequest": control.CallRequest{}, "CallResponse": control.CallResponse{}, "CallState": control.CallState{}, "Artifact": artifact.Ref{},
 		"Approval": approval.Approval{}, "Answer": control.Answer{}, "PinRequest": control.PinRequest{}, "Explanation": policy.Explanation{},
-		"Input": signal.Input{}, "Question": signal.Question{}, "InputAnswer": control.InputAnswer{}, "Reply": host.Reply{}, "Item": control.Item{}, "ReadRequest": control.ReadRequest{},
-		"ReadResponse": control.ReadResponse{}, "Subscription": control.Subscription{}, "PromptRequest": control.PromptRequest{}, "Prompt": host.Prompt{},
-		"PromptMessage": host.PromptMessage{}, "CompletionRequest": control.CompletionRequest{}, "LogLevelRequest": control.LogLevelRequest{},
+		"Input": signal.Input{}, "Question": signal.Question{}, "InputAnswer": control.InputAnswer{}, "Reply": ask.Reply{}, "Item": control.Item{}, "ReadRequest": control.ReadRequest{},
+		"ReadResponse": control.ReadResponse{}, "Subscription": control.Subscription{}, "PromptRequest": control.PromptRequest{}, "Prompt": offers.Prompt{},
+		"PromptMessage": offers.PromptMessage{}, "CompletionRequest": control.CompletionRequest{}, "LogLevelRequest": control.LogLevelRequest{},
 		"Rule": rules.Source{}, "Finding": review.Finding{}, "ServerReport": review.ServerReport{}, "ToolDiff": review.ToolDiff{},
 	} {
 		schema := schemas[name].(map[string]any)

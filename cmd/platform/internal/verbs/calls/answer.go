@@ -11,7 +11,7 @@ import (
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/cli"
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/console"
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/control"
-	"github.com/aurorabot-dev/platform/mcpkit/host"
+	"github.com/aurorabot-dev/platform/mcpkit/host/ask"
 	"github.com/aurorabot-dev/platform/mcpkit/signal"
 )
 
@@ -53,14 +53,14 @@ func runAnswer(ctx context.Context, c *cli.Env, client *control.Client, o answer
 	if state.Input == nil {
 		return fmt.Errorf("the call %s waits for nothing: it is %s", console.Safe(a[0]), state.State)
 	}
-	var replies host.Replies
+	var replies ask.Replies
 	switch {
 	case o.decline || o.cancel || o.content != "":
-		one := host.Reply{Action: host.Accept, Content: json.RawMessage(o.content)}
+		one := ask.Reply{Action: ask.Accept, Content: json.RawMessage(o.content)}
 		if o.decline {
-			one = host.Reply{Action: host.Decline}
+			one = ask.Reply{Action: ask.Decline}
 		} else if o.cancel {
-			one = host.Reply{Action: host.Cancel}
+			one = ask.Reply{Action: ask.Cancel}
 		} else if !json.Valid(one.Content) {
 			return cli.Usage(errors.New("--content is no JSON"))
 		}
@@ -78,21 +78,21 @@ func runAnswer(ctx context.Context, c *cli.Env, client *control.Client, o answer
 
 // repliesOf is one reply to the question that is meant and a no to the others. A
 // page takes no content.
-func repliesOf(in signal.Input, question string, one host.Reply) (host.Replies, error) {
-	if question == "" && len(in.Questions) > 1 && one.Action == host.Accept {
+func repliesOf(in signal.Input, question string, one ask.Reply) (ask.Replies, error) {
+	if question == "" && len(in.Questions) > 1 && one.Action == ask.Accept {
 		return nil, fmt.Errorf("there are %d questions; say which one with --question", len(in.Questions))
 	}
-	replies, found := host.Replies{}, question == ""
+	replies, found := ask.Replies{}, question == ""
 	for _, q := range in.Questions {
 		switch {
 		case question == "" || q.ID == question:
 			found = true
-			if q.Kind == host.URLQuestion {
+			if q.Kind == ask.URLQuestion {
 				one.Content = nil
 			}
 			replies[q.ID] = one
 		default:
-			replies[q.ID] = host.Reply{Action: host.Decline}
+			replies[q.ID] = ask.Reply{Action: ask.Decline}
 		}
 	}
 	if !found {

@@ -13,14 +13,14 @@ import (
 
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/cli"
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/console"
-	"github.com/aurorabot-dev/platform/mcpkit/host"
+	"github.com/aurorabot-dev/platform/mcpkit/host/ask"
 	"github.com/aurorabot-dev/platform/mcpkit/signal"
 )
 
 // showQuestion says who asks what.
 func showQuestion(c *cli.Env, to *console.Console, in signal.Input, q signal.Question) {
 	to.Printf("%s %s asks: %s\n", to.Paint(console.Yellow, "?"), console.Safe(in.Server), strings.TrimRight(cli.SafeText(q.Message), "\n"))
-	if q.Kind == host.URLQuestion {
+	if q.Kind == ask.URLQuestion {
 		to.Printf("  on a page of %s\n  %s\n", to.Paint(console.Bold, console.Safe(q.Host)), console.Safe(q.URL))
 	}
 	if q.Warning != "" {
@@ -30,14 +30,14 @@ func showQuestion(c *cli.Env, to *console.Console, in signal.Input, q signal.Que
 
 // askPerson puts questions to the person at the terminal. The end of input is
 // nobody's answer.
-func askPerson(c *cli.Env, in signal.Input) (host.Replies, error) {
+func askPerson(c *cli.Env, in signal.Input) (ask.Replies, error) {
 	lines := bufio.NewReader(c.In)
-	replies := host.Replies{}
+	replies := ask.Replies{}
 	for _, q := range in.Questions {
 		showQuestion(c, c.Err, in, q)
 		r, err := askOne(c, lines, q)
 		if errors.Is(err, io.EOF) {
-			r, err = host.Reply{Action: host.Cancel}, nil
+			r, err = ask.Reply{Action: ask.Cancel}, nil
 		}
 		if err != nil {
 			return nil, err
@@ -57,25 +57,25 @@ func line(c *cli.Env, from *bufio.Reader, prompt string) (string, error) {
 	return strings.TrimSpace(text), nil
 }
 
-func askOne(c *cli.Env, from *bufio.Reader, q signal.Question) (host.Reply, error) {
+func askOne(c *cli.Env, from *bufio.Reader, q signal.Question) (ask.Reply, error) {
 	prompt := "  answer it? [y/n]"
-	if q.Kind == host.URLQuestion {
+	if q.Kind == ask.URLQuestion {
 		prompt = "  have you been there, and is it done? Nothing is opened for you. [y/n]"
 	}
 	for {
 		text, err := line(c, from, prompt)
 		if err != nil {
-			return host.Reply{}, err
+			return ask.Reply{}, err
 		}
 		switch strings.ToLower(text) {
 		case "n", "no":
-			return host.Reply{Action: host.Decline}, nil
+			return ask.Reply{Action: ask.Decline}, nil
 		case "y", "yes":
-			if q.Kind != host.FormQuestion {
-				return host.Reply{Action: host.Accept}, nil
+			if q.Kind != ask.FormQuestion {
+				return ask.Reply{Action: ask.Accept}, nil
 			}
 			content, err := fill(c, from, q.Schema)
-			return host.Reply{Action: host.Accept, Content: content}, err
+			return ask.Reply{Action: ask.Accept, Content: content}, err
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package host
+package schemas
 
 import (
 	"encoding/json"
@@ -9,6 +9,7 @@ import (
 
 	"github.com/aurorabot-dev/platform/mcpkit/catalog"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
+	"github.com/aurorabot-dev/platform/mcpkit/toolcall"
 )
 
 func TestArgumentsAreCheckedByTheirSchemasOwnDraft(t *testing.T) {
@@ -42,12 +43,12 @@ func TestArgumentsAreCheckedByTheirSchemasOwnDraft(t *testing.T) {
 		"half without a check":  {``, `{"\ud83d\ude00":1}`, `{"\ude00":1}`, "half a character"},
 		"a large number":        {`{"type":"object","properties":{"n":{"type":"integer"}}}`, `{"n":12345678901234567890}`, `{"n":1.5}`, "n"},
 	} {
-		s := schemas{log: slog.New(slog.DiscardHandler)}
+		s := New(slog.New(slog.DiscardHandler))
 		tool := &catalog.Tool{Name: "s.t", InputSchema: json.RawMessage(c.schema)}
-		if _, err := s.checkArguments(tool, json.RawMessage(c.good)); err != nil {
+		if _, err := s.Arguments(tool, json.RawMessage(c.good)); err != nil {
 			t.Errorf("%s: %s is refused: %v", name, c.good, err)
 		}
-		_, err := s.checkArguments(tool, json.RawMessage(c.bad))
+		_, err := s.Arguments(tool, json.RawMessage(c.bad))
 		var f *fault.Error
 		if !errors.As(err, &f) || f.Code != fault.InvalidArguments || f.Outcome != "" || !strings.Contains(f.Message, c.says) {
 			t.Errorf("%s: %q is answered with %v, want a word of %q", name, c.bad, err, c.says)
@@ -57,10 +58,10 @@ func TestArgumentsAreCheckedByTheirSchemasOwnDraft(t *testing.T) {
 
 func TestAPatternThatCannotBeReadLeavesTheOtherChecks(t *testing.T) {
 	var log strings.Builder
-	s := schemas{log: slog.New(slog.NewTextHandler(&log, nil))}
+	s := New(slog.New(slog.NewTextHandler(&log, nil)))
 	tool := &catalog.Tool{Name: "s.t", InputSchema: json.RawMessage(`{"type":"object","properties":{"word":{"type":"string","pattern":"^(?!no).+$"},"n":{"type":"integer"}},"required":["word"]}`)}
 	for args, good := range map[string]bool{`{"word":"yes","n":1}`: true, `{"word":7}`: false, `{"n":1}`: false, `{"word":"yes","n":"1"}`: false} {
-		if _, err := s.checkArguments(tool, json.RawMessage(args)); (err == nil) != good {
+		if _, err := s.Arguments(tool, json.RawMessage(args)); (err == nil) != good {
 			t.Errorf("%s: %v", args, err)
 		}
 	}
@@ -70,11 +71,11 @@ func TestAPatternThatCannotBeReadLeavesTheOtherChecks(t *testing.T) {
 }
 
 func TestWhatDoesNotFitIsToldInFewWordsHoweverMuchItIs(t *testing.T) {
-	s := schemas{log: slog.New(slog.DiscardHandler)}
+	s := New(slog.New(slog.DiscardHandler))
 	tool := &catalog.Tool{Name: "s.t", InputSchema: json.RawMessage(`{"properties":{"l":{"items":{"type":"string"}},"t":{"pattern":"^x$"}},"additionalProperties":false}`)}
 	many := strings.Repeat("1,", 300_000)
 	for _, args := range []string{`{"l":[` + many + `1]}`, `{"t":"` + many + `"}`, `{"` + many + `":1}`} {
-		_, err := s.checkArguments(tool, json.RawMessage(args))
+		_, err := s.Arguments(tool, json.RawMessage(args))
 		if err == nil || len(err.Error()) > 1000 {
 			t.Errorf("%.20s… is answered with %.100v… (%d bytes)", args, err, len(err.Error()))
 		}
@@ -95,8 +96,8 @@ func TestAStructuredResultIsCheckedByTheOutputSchema(t *testing.T) {
 		`"{}"`:                                                          "no JSON object",
 		`{"content":[],"isError":true,"structuredContent":{"other":true}}`: "",
 	} {
-		s := schemas{log: slog.New(slog.DiscardHandler)}
-		err := s.checkResult(tool, read([]byte(result)))
+		s := New(slog.New(slog.DiscardHandler))
+		err := s.Result(tool, toolcall.Read([]byte(result)))
 		var f *fault.Error
 		switch {
 		case want == "" && err != nil:

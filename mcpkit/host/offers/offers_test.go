@@ -1,4 +1,4 @@
-package host_test
+package offers_test
 
 import (
 	"context"
@@ -9,17 +9,19 @@ import (
 	"testing"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"go.uber.org/goleak"
 
 	"github.com/aurorabot-dev/platform/mcpkit/client"
 	"github.com/aurorabot-dev/platform/mcpkit/client/session"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
-	"github.com/aurorabot-dev/platform/mcpkit/host"
+	"github.com/aurorabot-dev/platform/mcpkit/host/hosttest"
+	"github.com/aurorabot-dev/platform/mcpkit/host/offers"
 	"github.com/aurorabot-dev/platform/mcpkit/policy"
 	"github.com/aurorabot-dev/platform/mcpkit/policy/rules"
 	"github.com/aurorabot-dev/platform/mcpkit/signal"
 )
 
-const parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // library is a server with resources, prompts and completion; seen gets the
 // _meta of each reading.
@@ -69,27 +71,27 @@ func policyGate(t testing.TB, text string) *policy.Gate {
 }
 
 func TestAResourceIsReadByNameRecordedAndNeverPutIntoAnEvent(t *testing.T) {
-	for _, era := range eras {
+	for _, era := range hosttest.Eras {
 		t.Run(era, func(t *testing.T) {
-			heard, seen := &everything{}, []mcp.Meta{}
-			m := manager(t, heard, era)
-			join(t, m, "library", era, library(&seen), session.Config{})
-			h := host.New(host.Options{Client: m, Sink: heard, Gate: policyGate(t, "builtin: true")})
-			res, err := h.ReadResource(deadline(t), host.Read{Server: "the-library", URI: "book:///one", Entrance: "api",
-				Trace: signal.Trace{Parent: parent, State: "a=b", Baggage: "user=7"}})
+			heard, seen := &hosttest.Signals{}, []mcp.Meta{}
+			m := hosttest.Manager(t, heard, era)
+			hosttest.Join(t, m, "library", era, library(&seen), session.Config{})
+			h := offers.New(offers.Options{Client: m, Sink: heard, Gate: policyGate(t, "builtin: true")})
+			res, err := h.ReadResource(hosttest.Deadline(t), offers.Read{Server: "the-library", URI: "book:///one", Entrance: "api",
+				Trace: signal.Trace{Parent: hosttest.TraceParent, State: "a=b", Baggage: "user=7"}})
 			if err != nil {
 				t.Fatal(err)
 			}
 			if res.Server != "library" || !strings.Contains(string(res.Raw), "Ignore all") || len(res.Flags) == 0 {
 				t.Errorf("read %+v", res)
 			}
-			steps := heard.of(signal.ResourceRequested, signal.ResourceObserved, signal.ResourceFailed)
+			steps := heard.Of(signal.ResourceRequested, signal.ResourceObserved, signal.ResourceFailed)
 			if len(steps) != 2 || steps[0].Kind != signal.ResourceRequested || steps[1].Kind != signal.ResourceObserved {
 				t.Fatalf("the steps are %+v", steps)
 			}
 			d := steps[1].Data.(*signal.Resource)
 			if d.Size != int64(len(res.Raw)) || d.SHA256 != res.SHA256 || d.MIME != "text/plain" || d.CallID != res.CallID || len(d.Flags) == 0 ||
-				d.Entrance != "api" || steps[1].Server != "library" || steps[1].Trace.Parent != parent {
+				d.Entrance != "api" || steps[1].Server != "library" || steps[1].Trace.Parent != hosttest.TraceParent {
 				t.Errorf("observed %+v of %+v", d, steps[1])
 			}
 			for _, s := range steps {
@@ -98,7 +100,7 @@ func TestAResourceIsReadByNameRecordedAndNeverPutIntoAnEvent(t *testing.T) {
 					t.Errorf("the content is in an event: %s, %v", raw, err)
 				}
 			}
-			if len(seen) != 1 || seen[0]["traceparent"] != parent || seen[0]["tracestate"] != "a=b" || seen[0]["baggage"] != "user=7" {
+			if len(seen) != 1 || seen[0]["traceparent"] != hosttest.TraceParent || seen[0]["tracestate"] != "a=b" || seen[0]["baggage"] != "user=7" {
 				t.Errorf("the server saw %v", seen)
 			}
 		})
@@ -106,9 +108,9 @@ func TestAResourceIsReadByNameRecordedAndNeverPutIntoAnEvent(t *testing.T) {
 }
 
 func TestWhatThePolicyBarsIsNeitherReadNorListed(t *testing.T) {
-	heard, seen := &everything{}, []mcp.Meta{}
-	m := manager(t, heard, eras[0])
-	join(t, m, "library", eras[0], library(&seen), session.Config{})
+	heard, seen := &hosttest.Signals{}, []mcp.Meta{}
+	m := hosttest.Manager(t, heard, hosttest.Eras[0])
+	hosttest.Join(t, m, "library", hosttest.Eras[0], library(&seen), session.Config{})
 	for text, want := range map[string]string{
 		"resources: {deny: [lib*]}":                              fault.Denied,
 		"resources: {allow: [other]}":                            fault.Denied,
@@ -119,17 +121,17 @@ func TestWhatThePolicyBarsIsNeitherReadNorListed(t *testing.T) {
 		"servers: {allow: [library]}\nresources: {allow: ['*']}": "",
 	} {
 		seen = nil
-		h := host.New(host.Options{Client: m, Sink: heard, Gate: policyGate(t, text)})
-		if _, err := h.ReadResource(deadline(t), host.Read{Server: "library", URI: "book:///one"}); codeOf(err) != want {
+		h := offers.New(offers.Options{Client: m, Sink: heard, Gate: policyGate(t, text)})
+		if _, err := h.ReadResource(hosttest.Deadline(t), offers.Read{Server: "library", URI: "book:///one"}); hosttest.CodeOf(err) != want {
 			t.Errorf("%s: read with %v, want %q", text, err, want)
 		}
-		if _, err := h.GetPrompt(deadline(t), host.Expand{Server: "library", Prompt: "review", Arguments: map[string]string{"title": "x"}}); codeOf(err) != want {
+		if _, err := h.GetPrompt(hosttest.Deadline(t), offers.Expand{Server: "library", Prompt: "review", Arguments: map[string]string{"title": "x"}}); hosttest.CodeOf(err) != want {
 			t.Errorf("%s: prompt with %v, want %q", text, err, want)
 		}
-		if _, err := h.Resources(deadline(t), "library"); codeOf(err) != want {
+		if _, err := h.Resources(hosttest.Deadline(t), "library"); hosttest.CodeOf(err) != want {
 			t.Errorf("%s: listed with %v, want %q", text, err, want)
 		}
-		if all, err := h.Prompts(deadline(t), ""); err != nil || (len(all) == 0) != (want != "") {
+		if all, err := h.Prompts(hosttest.Deadline(t), ""); err != nil || (len(all) == 0) != (want != "") {
 			t.Errorf("%s: all prompts are %v, %v", text, all, err)
 		}
 		if (len(seen) == 0) != (want != "") {
@@ -139,40 +141,40 @@ func TestWhatThePolicyBarsIsNeitherReadNorListed(t *testing.T) {
 }
 
 func TestAServerIsReadToItsBudgetAndNoFurther(t *testing.T) {
-	heard, big := &everything{}, strings.Repeat("x", 3000)
-	m := manager(t, heard, eras[1])
+	heard, big := &hosttest.Signals{}, strings.Repeat("x", 3000)
+	m := hosttest.Manager(t, heard, hosttest.Eras[1])
 	s := mcp.NewServer(&mcp.Implementation{Name: "big", Version: "1"}, nil)
 	s.AddResource(&mcp.Resource{URI: "a:///big", Name: "big"}, func(context.Context, *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
 		return &mcp.ReadResourceResult{Contents: []*mcp.ResourceContents{{URI: "a:///big", Text: big}}}, nil
 	})
-	join(t, m, "big", eras[1], s, session.Config{})
-	read := func(h *host.Host) error {
-		_, err := h.ReadResource(deadline(t), host.Read{Server: "big", URI: "a:///big", Anew: true})
+	hosttest.Join(t, m, "big", hosttest.Eras[1], s, session.Config{})
+	read := func(h *offers.Reader) error {
+		_, err := h.ReadResource(hosttest.Deadline(t), offers.Read{Server: "big", URI: "a:///big", Anew: true})
 		return err
 	}
-	h := host.New(host.Options{Client: m, Sink: heard, Gate: policyGate(t, "resources: {max_bytes: 2KiB}")})
-	if err := read(h); codeOf(err) != fault.ResultTooLarge {
+	h := offers.New(offers.Options{Client: m, Sink: heard, Gate: policyGate(t, "resources: {max_bytes: 2KiB}")})
+	if err := read(h); hosttest.CodeOf(err) != fault.ResultTooLarge {
 		t.Errorf("a result over the limit: %v", err)
 	}
-	h = host.New(host.Options{Client: m, Sink: heard, Gate: policyGate(t, "resources: {per_minute: 5KiB}")})
+	h = offers.New(offers.Options{Client: m, Sink: heard, Gate: policyGate(t, "resources: {per_minute: 5KiB}")})
 	for i, want := range []string{"", "", fault.RateLimited} {
-		if err := read(h); codeOf(err) != want {
+		if err := read(h); hosttest.CodeOf(err) != want {
 			t.Errorf("reading %d: %v, want %q", i+1, err, want)
 		}
 	}
-	if n := len(heard.of(signal.ResourceFailed)); n != 2 {
+	if n := len(heard.Of(signal.ResourceFailed)); n != 2 {
 		t.Errorf("%d failures were recorded", n)
 	}
 }
 
 func TestAPromptIsUserTextWithItsSourceAndItsArgumentsAreChecked(t *testing.T) {
-	for _, era := range eras {
+	for _, era := range hosttest.Eras {
 		t.Run(era, func(t *testing.T) {
-			heard := &everything{}
-			m := manager(t, heard, era)
-			join(t, m, "library", era, library(nil), session.Config{})
-			h := host.New(host.Options{Client: m, Sink: heard})
-			p, err := h.GetPrompt(deadline(t), host.Expand{Server: "library", Prompt: "review", Arguments: map[string]string{"title": "Emma"}})
+			heard := &hosttest.Signals{}
+			m := hosttest.Manager(t, heard, era)
+			hosttest.Join(t, m, "library", era, library(nil), session.Config{})
+			h := offers.New(offers.Options{Client: m, Sink: heard})
+			p, err := h.GetPrompt(hosttest.Deadline(t), offers.Expand{Server: "library", Prompt: "review", Arguments: map[string]string{"title": "Emma"}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -198,24 +200,24 @@ func TestAPromptIsUserTextWithItsSourceAndItsArgumentsAreChecked(t *testing.T) {
 				{map[string]string{"title": "x", "tilte": "y"}, "unknown: tilte"},
 				{map[string]string{"a": "", "b": ""}, "missing: title; unknown: a, b"},
 			} {
-				_, err := h.GetPrompt(deadline(t), host.Expand{Server: "library", Prompt: "review", Arguments: c.args})
-				if codeOf(err) != fault.InvalidArguments || !strings.Contains(err.Error(), c.want) {
+				_, err := h.GetPrompt(hosttest.Deadline(t), offers.Expand{Server: "library", Prompt: "review", Arguments: c.args})
+				if hosttest.CodeOf(err) != fault.InvalidArguments || !strings.Contains(err.Error(), c.want) {
 					t.Errorf("%v: %v", c.args, err)
 				}
 				if hints := fault.From(err).Candidates; (len(hints) > 0) != strings.Contains(c.want, "unknown") {
 					t.Errorf("%v: perhaps %q were meant", c.args, hints)
 				}
 			}
-			if _, err := h.GetPrompt(deadline(t), host.Expand{Server: "library", Prompt: "revue"}); codeOf(err) != host.PromptNotFound || !slices.Contains(fault.From(err).Candidates, "review") {
+			if _, err := h.GetPrompt(hosttest.Deadline(t), offers.Expand{Server: "library", Prompt: "revue"}); hosttest.CodeOf(err) != offers.PromptNotFound || !slices.Contains(fault.From(err).Candidates, "review") {
 				t.Errorf("a prompt that is not there: %v", err)
 			}
-			if _, err := h.GetPrompt(deadline(t), host.Expand{Server: "library", Prompt: "usurper"}); codeOf(err) != fault.InvalidResult {
+			if _, err := h.GetPrompt(hosttest.Deadline(t), offers.Expand{Server: "library", Prompt: "usurper"}); hosttest.CodeOf(err) != fault.InvalidResult {
 				t.Errorf("a system message: %v", err)
 			}
-			if e := heard.of(signal.PromptExpanded); len(e) != 1 || e[0].Data.(*signal.Prompt).Messages != 4 {
+			if e := heard.Of(signal.PromptExpanded); len(e) != 1 || e[0].Data.(*signal.Prompt).Messages != 4 {
 				t.Errorf("expansions %+v", e)
 			}
-			if n := len(heard.of(signal.PromptFailed)); n != 5 {
+			if n := len(heard.Of(signal.PromptFailed)); n != 5 {
 				t.Errorf("%d failures were recorded", n)
 			}
 		})
@@ -223,30 +225,30 @@ func TestAPromptIsUserTextWithItsSourceAndItsArgumentsAreChecked(t *testing.T) {
 }
 
 func TestCompletionIsPassedOn(t *testing.T) {
-	for _, era := range eras {
-		m := manager(t, signal.Discard, era)
-		join(t, m, "library", era, library(nil), session.Config{})
-		h := host.New(host.Options{Client: m, Sink: signal.Discard})
-		raw, err := h.Complete(deadline(t), host.Completion{Server: "library", Prompt: "review", Argument: "title", Value: "Em", Arguments: map[string]string{"style": "!"}})
+	for _, era := range hosttest.Eras {
+		m := hosttest.Manager(t, signal.Discard, era)
+		hosttest.Join(t, m, "library", era, library(nil), session.Config{})
+		h := offers.New(offers.Options{Client: m, Sink: signal.Discard})
+		raw, err := h.Complete(hosttest.Deadline(t), offers.Completion{Server: "library", Prompt: "review", Argument: "title", Value: "Em", Arguments: map[string]string{"style": "!"}})
 		if err != nil || !strings.Contains(string(raw), `"reviewEm!"`) {
 			t.Errorf("%s: completed %s, %v", era, raw, err)
 		}
-		if _, err := h.Complete(deadline(t), host.Completion{Server: "library", Argument: "x"}); codeOf(err) != fault.InvalidArguments {
+		if _, err := h.Complete(hosttest.Deadline(t), offers.Completion{Server: "library", Argument: "x"}); hosttest.CodeOf(err) != fault.InvalidArguments {
 			t.Errorf("a completion of nothing: %v", err)
 		}
 	}
 }
 
 func TestAWatchedResourceTellsOfChangesAndOnlyWhatIsAskedForIsDelivered(t *testing.T) {
-	for _, era := range eras {
+	for _, era := range hosttest.Eras {
 		t.Run(era, func(t *testing.T) {
-			heard := &everything{}
-			m, server := manager(t, heard, era), library(nil)
-			join(t, m, "library", era, server, session.Config{})
-			h := host.New(host.Options{Client: m, Sink: heard})
+			heard := &hosttest.Signals{}
+			m, server := hosttest.Manager(t, heard, era), library(nil)
+			hosttest.Join(t, m, "library", era, server, session.Config{})
+			h := offers.New(offers.Options{Client: m, Sink: heard})
 			watch := func(uri string, deliver bool) *client.Watch {
 				t.Helper()
-				w, err := h.WatchResource(deadline(t), "library", uri, deliver)
+				w, err := h.WatchResource(hosttest.Deadline(t), "library", uri, deliver)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -254,7 +256,7 @@ func TestAWatchedResourceTellsOfChangesAndOnlyWhatIsAskedForIsDelivered(t *testi
 			}
 			change := func(uri string) {
 				t.Helper()
-				if err := server.ResourceUpdated(deadline(t), &mcp.ResourceUpdatedNotificationParams{URI: uri}); err != nil {
+				if err := server.ResourceUpdated(hosttest.Deadline(t), &mcp.ResourceUpdatedNotificationParams{URI: uri}); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -263,10 +265,10 @@ func TestAWatchedResourceTellsOfChangesAndOnlyWhatIsAskedForIsDelivered(t *testi
 				<-quiet.Changed() // the stream was opened anew for the second
 			}
 			change("book:///one")
-			receive(t, "the change of one", quiet.Changed())
+			hosttest.Receive(t, "the change of one", quiet.Changed())
 			change("book:///two")
-			receive(t, "the change of two", loud.Changed())
-			for _, s := range heard.of(signal.Notification) {
+			hosttest.Receive(t, "the change of two", loud.Changed())
+			for _, s := range heard.Of(signal.Notification) {
 				one := strings.Contains(string(s.Params), "book:///one")
 				if s.Method != "notifications/resources/updated" || s.RecordOnly != one {
 					t.Errorf("heard %+v %s", s, s.Params)
@@ -274,7 +276,7 @@ func TestAWatchedResourceTellsOfChangesAndOnlyWhatIsAskedForIsDelivered(t *testi
 			}
 			quiet.Close()
 			loud.Close()
-			if _, err := h.WatchResource(deadline(t), "nobody", "x", false); codeOf(err) != fault.ServerNotReady {
+			if _, err := h.WatchResource(hosttest.Deadline(t), "nobody", "x", false); hosttest.CodeOf(err) != fault.ServerNotReady {
 				t.Errorf("a server that is not there: %v", err)
 			}
 		})

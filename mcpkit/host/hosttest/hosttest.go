@@ -1,4 +1,6 @@
-package host_test
+// Package hosttest is the test kit of the gate: servers of the MCP SDK that run in
+// the test's process, and a sink that keeps every signal.
+package hosttest
 
 import (
 	"context"
@@ -17,12 +19,15 @@ import (
 	"github.com/aurorabot-dev/platform/mcpkit/signal"
 )
 
-// eras are the ways in which a server of the SDK is greeted.
-var eras = []string{"2025-11-25", "2026-07-28"}
+// TraceParent is a valid traceparent.
+const TraceParent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
-// join connects a server of the SDK in this process under a name, over pipes, in
-// an era, and returns what ends it.
-func join(t testing.TB, m *client.Manager, name, era string, server *mcp.Server, cfg session.Config) *session.Session {
+// Eras are the ways in which a server of the SDK is greeted.
+var Eras = []string{"2025-11-25", "2026-07-28"}
+
+// Join connects a server of the SDK in this process under a name, over pipes, in
+// an era. It runs until the end of the test.
+func Join(t testing.TB, m *client.Manager, name, era string, server *mcp.Server, cfg session.Config) *session.Session {
 	t.Helper()
 	inR, inW := io.Pipe()
 	outR, outW := io.Pipe()
@@ -34,7 +39,7 @@ func join(t testing.TB, m *client.Manager, name, era string, server *mcp.Server,
 		server.Run(ctx, &mcp.IOTransport{Reader: inR, Writer: outW})
 	}()
 	t.Cleanup(func() { stop(); inR.Close(); <-done })
-	s, err := m.Connect(deadline(t), session.Conn{Server: name, Alias: "the-" + name, Stdin: inW, Stdout: outR, Config: cfg})
+	s, err := m.Connect(Deadline(t), session.Conn{Server: name, Alias: "the-" + name, Stdin: inW, Stdout: outR, Config: cfg})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,8 +61,8 @@ func (o only) Get(string) string {
 
 func (only) Set(string, string) error { return nil }
 
-// manager speaks to servers in one era.
-func manager(t testing.TB, sink signal.Sink, era string) *client.Manager {
+// Manager is a client manager that speaks to servers in one era.
+func Manager(t testing.TB, sink signal.Sink, era string) *client.Manager {
 	t.Helper()
 	m, err := client.New(client.Options{Sink: sink, Eras: only(era), ProbeTimeout: 20 * time.Second})
 	if err != nil {
@@ -73,20 +78,22 @@ func manager(t testing.TB, sink signal.Sink, era string) *client.Manager {
 	return m
 }
 
-// everything keeps all signals.
-type everything struct {
+// Signals is a sink that keeps all signals, those before others in their place.
+type Signals struct {
 	mu  sync.Mutex
 	all []signal.Signal
 }
 
-func (e *everything) Observe(_ context.Context, s signal.Signal) error {
+// Observe keeps a signal.
+func (e *Signals) Observe(_ context.Context, s signal.Signal) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.all = slices.AppendSeq(e.all, s.All())
 	return nil
 }
 
-func (e *everything) of(kinds ...signal.Kind) (found []signal.Signal) {
+// Of are the signals of some kinds, in the order in which they came.
+func (e *Signals) Of(kinds ...signal.Kind) (found []signal.Signal) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, s := range e.all {
@@ -97,21 +104,24 @@ func (e *everything) of(kinds ...signal.Kind) (found []signal.Signal) {
 	return found
 }
 
-func codeOf(err error) string {
+// CodeOf is the code of a *fault.Error, or "".
+func CodeOf(err error) string {
 	if f := fault.From(err); f != nil {
 		return f.Code
 	}
 	return ""
 }
 
-func deadline(t testing.TB) context.Context {
+// Deadline is a context of two minutes that ends with the test.
+func Deadline(t testing.TB) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }
 
-func receive(t testing.TB, what string, c <-chan struct{}) {
+// Receive waits for a change; what names it in the failure.
+func Receive(t testing.TB, what string, c <-chan struct{}) {
 	t.Helper()
 	select {
 	case <-c:

@@ -1,4 +1,4 @@
-package host
+package offers
 
 import (
 	"context"
@@ -13,8 +13,10 @@ import (
 	"github.com/aurorabot-dev/platform/mcpkit/client/session"
 	"github.com/aurorabot-dev/platform/mcpkit/client/session/features"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
+	"github.com/aurorabot-dev/platform/mcpkit/host/ask"
 	"github.com/aurorabot-dev/platform/mcpkit/policy/review/injection"
 	"github.com/aurorabot-dev/platform/mcpkit/signal"
+	"github.com/aurorabot-dev/platform/mcpkit/toolcall"
 )
 
 // Read asks for one resource by name. Server and URI are required.
@@ -28,7 +30,7 @@ type Read struct {
 	// Trace is the caller's, for the server and the record.
 	Trace signal.Trace
 	// Far, if set, is the client that answers what the server asks before it answers.
-	Far *Far
+	Far *ask.Far
 	// Anew asks the server also where an earlier answer is still fresh.
 	Anew bool
 }
@@ -50,17 +52,17 @@ type Resource struct {
 // with size and hash or resource.failed (specification 2025-11-25,
 // server/resources). Nothing is read unasked, and nothing of the content is in an
 // event. Its errors are *fault.Errors.
-func (h *Host) ReadResource(ctx context.Context, r Read) (*Resource, error) {
-	l := h.beginRead(ctx, r.ID, r.Server, known(r.Trace))
-	seen := signal.Resource{CallID: l.id, URI: r.URI, Entrance: r.Entrance}
-	record := func(kind signal.Kind, verb string) { l.emit(kind, r.URI+" "+verb, &seen) }
+func (r *Reader) ReadResource(ctx context.Context, read Read) (*Resource, error) {
+	l := r.begin(ctx, read.ID, read.Server, read.Trace)
+	seen := signal.Resource{CallID: l.id, URI: read.URI, Entrance: read.Entrance}
+	record := func(kind signal.Kind, verb string) { l.emit(kind, read.URI+" "+verb, &seen) }
 	fail := func(err error) (*Resource, error) {
-		f := fault.From(h.quote(err))
+		f := fault.From(r.out.Error(err))
 		seen.ErrorCode, seen.Reason = f.Code, f.Message
 		record(signal.ResourceFailed, "was not read: "+f.Message)
 		return nil, f
 	}
-	session, err := l.find(r.Server)
+	session, err := l.find(read.Server)
 	record(signal.ResourceRequested, "is read")
 	if err != nil {
 		return fail(err)
@@ -68,18 +70,17 @@ func (h *Host) ReadResource(ctx context.Context, r Read) (*Resource, error) {
 	if err := l.permit(); err != nil {
 		return fail(err)
 	}
-	result, err := session.ReadResource(ctx, r.URI, r.Far.with(features.With{Meta: meta(l.trace), Anew: r.Anew}))
+	result, err := session.ReadResource(ctx, read.URI, read.Far.With(features.With{Meta: l.trace.Meta(), Anew: read.Anew}))
 	if err == nil {
-		err = l.take(session, "the resource", result, r.Far)
+		err = l.take(session, "the resource", result, read.Far)
 	}
 	if err != nil {
 		return fail(err)
 	}
-	res := &Resource{CallID: l.id, Server: l.server, URI: r.URI}
-	res.Raw, res.Flags = l.clean(result.Raw)
+	res := &Resource{CallID: l.id, Server: l.server, URI: read.URI}
+	res.Raw, res.Flags = r.out.Clean(result.Raw)
 	res.Size, res.SHA256 = int64(len(res.Raw)), hash(res.Raw)
-	if len(res.Raw) > h.o.MaxResult {
-		res.Artifact = h.keep(ctx, res.Raw)
+	if res.Artifact = r.out.Keep(ctx, res.Raw); res.Artifact != nil {
 		seen.Artifact, _ = json.Marshal(res.Artifact)
 	}
 	text, mime := contents(res.Raw)
@@ -89,6 +90,9 @@ func (h *Host) ReadResource(ctx context.Context, r Read) (*Resource, error) {
 	return res, nil
 }
 
+// maxMIME is how many bytes of a media type are recorded.
+const maxMIME = 500
+
 // contents is the text of a ReadResourceResult, as far as it is looked at, and
 // the media type of its first part.
 func contents(raw []byte) (text, mime string) {
@@ -97,15 +101,15 @@ func contents(raw []byte) (text, mime string) {
 		jsontext.Members(part, func(name, value []byte) bool {
 			switch string(name) {
 			case "text":
-				b = appendText(b, value)
+				b = jsontext.AppendUnquote(b, value, toolcall.MaxText)
 			case "mimeType":
 				if mime == "" {
-					mime = string(jsontext.AppendUnquote(nil, value, maxSummary))
+					mime = string(jsontext.AppendUnquote(nil, value, maxMIME))
 				}
 			}
 			return true
 		})
-		return len(b) <= maxRead
+		return len(b) <= toolcall.MaxText
 	})
 	return string(b), mime
 }
@@ -115,26 +119,26 @@ func hash(b []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// readLine records the way of one resource or prompt through the gate.
-type readLine struct {
-	h      *Host
-	ctx    context.Context
+// line is the way of one resource or prompt to its reader, and its record.
+type line struct {
+	r      *Reader
+	ctx    context.Context // the caller's; records outlive its end
 	id     string
 	server string // as it was named, then its name
 	trace  signal.Trace
 	max    int64 // bytes that the result may have
 }
 
-func (h *Host) beginRead(ctx context.Context, id, server string, trace signal.Trace) *readLine {
+func (r *Reader) begin(ctx context.Context, id, server string, trace signal.Trace) *line {
 	if id == "" {
 		id = ulid.Make().String()
 	}
-	return &readLine{h: h, ctx: ctx, id: id, server: server, trace: trace}
+	return &line{r: r, ctx: ctx, id: id, server: server, trace: trace.Valid()}
 }
 
 // find is the session of the server that a name or alias means.
-func (l *readLine) find(name string) (*session.Session, error) {
-	session, err := l.h.o.Client.Ready(name)
+func (l *line) find(name string) (*session.Session, error) {
+	session, err := l.r.o.Client.Ready(name)
 	if err != nil {
 		return nil, err
 	}
@@ -143,12 +147,12 @@ func (l *readLine) find(name string) (*session.Session, error) {
 }
 
 // permit asks the policy.
-func (l *readLine) permit() error {
+func (l *line) permit() error {
 	l.max = defaultMaxRead
-	if l.h.o.Gate == nil {
+	if l.r.o.Gate == nil {
 		return nil
 	}
-	r, err := l.h.o.Gate.Read(l.server)
+	r, err := l.r.o.Gate.Read(l.server)
 	l.max = r.Max
 	return err
 }
@@ -157,9 +161,9 @@ func (l *readLine) permit() error {
 const defaultMaxRead = 16 << 20
 
 // take checks the size of a result and takes it from the budget.
-func (l *readLine) take(s *session.Session, what string, r *features.Result, far *Far) error {
-	if l.h.o.Gate != nil {
-		l.h.o.Gate.Spend(l.server, l.id, len(r.Raw))
+func (l *line) take(s *session.Session, what string, r *features.Result, far *ask.Far) error {
+	if l.r.o.Gate != nil {
+		l.r.o.Gate.Spend(l.server, l.id, len(r.Raw))
 	}
 	if int64(len(r.Raw)) > l.max {
 		return fault.New(fault.ResultTooLarge, "%s has %d bytes; the policy's limit is %d", what, len(r.Raw), l.max)
@@ -170,22 +174,11 @@ func (l *readLine) take(s *session.Session, what string, r *features.Result, far
 	if far == nil {
 		return fault.New(fault.InputRequired, "server %s asks for input before it gives %s", l.server, what)
 	}
-	return vet(s, l.server, r, func(method string, f *fault.Error) {
-		l.emit(signal.Problem, l.server+" asked what is refused: "+f.Message, &signal.Fault{Code: questionRefused, Detail: f.Message, Sample: method})
-	})
-}
-
-// clean takes secrets out and flags which kinds there were.
-func (l *readLine) clean(raw json.RawMessage) (clean json.RawMessage, flags []string) {
-	clean, found := l.h.o.Redact(raw)
-	for _, kind := range found {
-		flags = append(flags, "secret_"+kind)
-	}
-	return clean, flags
+	return ask.Vet(s, l.server, r, func(method string, f *fault.Error) { l.emit(ask.Refused(l.server, method, f)) })
 }
 
 // emit records one step. The data is copied.
-func (l *readLine) emit(kind signal.Kind, summary string, data any) {
+func (l *line) emit(kind signal.Kind, summary string, data any) {
 	switch d := data.(type) {
 	case *signal.Resource:
 		c := *d
@@ -194,12 +187,7 @@ func (l *readLine) emit(kind signal.Kind, summary string, data any) {
 		c := *d
 		data = &c
 	}
-	ctx, cancel := outlive(l.ctx)
-	defer cancel()
-	err := l.h.o.Sink.Observe(ctx, signal.Signal{
+	l.r.out.Record(l.ctx, signal.Signal{
 		Kind: kind, Server: l.server, Time: time.Now(), CallID: l.id, Summary: summary, Trace: l.trace, Data: data,
 	})
-	if err != nil {
-		l.h.o.Logger.Error("a step of reading was not recorded", "server", l.server, "step", kind, "error", err)
-	}
 }

@@ -1,4 +1,6 @@
-package host
+// Package schemas checks the arguments and the results of calls against the schemas
+// that servers gave their tools. It decides nothing else about a call.
+package schemas
 
 import (
 	"bytes"
@@ -20,37 +22,37 @@ import (
 	"github.com/aurorabot-dev/platform/internal/jsontext/jsonvalue"
 	"github.com/aurorabot-dev/platform/mcpkit/catalog"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
+	"github.com/aurorabot-dev/platform/mcpkit/host/egress"
 	"github.com/aurorabot-dev/platform/mcpkit/jsoncheck"
+	"github.com/aurorabot-dev/platform/mcpkit/toolcall"
 )
 
 // maxSchemas bounds the cache of compiled schemas; it is emptied when full.
 const maxSchemas = 10_000
 
-// schemas compiles and keeps the servers' own schemas, by content. A schema
-// that cannot be compiled disables the check of its tool, and a pattern that cannot
-// be read its own, with a warning, and nothing else.
-type schemas struct {
+// Checker compiles and keeps the servers' own schemas, by content. A schema that
+// cannot be compiled disables the check of its tool, and a pattern that cannot be
+// read only its own check; both are logged as warnings. It is safe for concurrent use.
+type Checker struct {
 	log   *slog.Logger
 	mu    sync.Mutex
-	tools map[*catalog.Tool]*preparedTool
+	tools map[*catalog.Tool]compiled
 	cache map[[32]byte]*jsoncheck.Schema
 }
 
-// preparedTool has what calls of one tool have in common: its schemas, nil where
-// there is none that can be used, and the sentences of its record.
-type preparedTool struct {
-	input, output *jsoncheck.Schema
+// New makes a Checker.
+func New(log *slog.Logger) *Checker { return &Checker{log: log} }
 
-	mayBeCalled, allowed, called, began, answered string
-}
+// compiled are the schemas of one tool, nil where there is none that can be used.
+type compiled struct{ input, output *jsoncheck.Schema }
 
-// checkArguments makes an object of what the caller gave and checks it against
+// Arguments makes an object of what the caller gave and checks it against
 // the tool's original input schema. Specification 2025-11-25, server/tools,
 // "inputSchema".
-func (s *schemas) checkArguments(tool *catalog.Tool, raw json.RawMessage) (json.RawMessage, error) {
-	if kind := firstByte(raw); kind == 0 || string(raw) == "null" {
+func (s *Checker) Arguments(tool *catalog.Tool, raw json.RawMessage) (json.RawMessage, error) {
+	if len(bytes.TrimSpace(raw)) == 0 || string(raw) == "null" {
 		raw = json.RawMessage("{}")
-	} else if kind != '{' {
+	} else if !jsontext.IsObject(raw) {
 		return nil, fault.New(fault.InvalidArguments, "the arguments must be one JSON object")
 	}
 	schema := s.of(tool).input
@@ -64,7 +66,7 @@ func (s *schemas) checkArguments(tool *catalog.Tool, raw json.RawMessage) (json.
 	if err := certain(raw); err != nil || schema == nil {
 		return raw, err
 	}
-	if problems := check(schema, value, len(raw)); problems != "" {
+	if problems := Problems(schema, value, len(raw)); problems != "" {
 		return nil, fault.New(fault.InvalidArguments, "the arguments of %s do not fit its schema: %s", tool.Name, problems)
 	}
 	return raw, nil
@@ -82,55 +84,53 @@ func certain(raw json.RawMessage) error {
 	return nil
 }
 
-// checkResult checks structured content against the tool's output schema, where
+// Result checks structured content against the tool's output schema, where
 // it has one. A result that reports an error need not fit.
 // Specification 2025-11-25, server/tools, "Output Schema".
-func (s *schemas) checkResult(tool *catalog.Tool, a answer) error {
-	if !a.object {
+func (s *Checker) Result(tool *catalog.Tool, r toolcall.Result) error {
+	if !r.IsObject() {
 		return fault.New(fault.InvalidResult, "the result of %s is no JSON object", tool.Name).Unknown()
 	}
-	if a.isError || a.needsInput || len(tool.OutputSchema) == 0 {
+	if r.IsError() || r.NeedsInput() || len(tool.OutputSchema) == 0 {
 		return nil
 	}
 	schema := s.of(tool).output
 	if schema == nil {
 		return nil
 	}
-	if a.structured == nil {
+	structured := r.Structured()
+	if structured == nil {
 		return fault.New(fault.InvalidResult, "the result of %s lacks the structured content that its schema promises", tool.Name).Unknown()
 	}
-	value, err := jsonvalue.Decode(a.structured)
+	value, err := jsonvalue.Decode(structured)
 	if err != nil {
 		return fault.New(fault.InvalidResult, "the structured content of %s cannot be read: %s", tool.Name, err).Unknown()
 	}
-	if problems := check(schema, value, len(a.structured)); problems != "" {
+	if problems := Problems(schema, value, len(structured)); problems != "" {
 		return fault.New(fault.InvalidResult, "the result of %s does not fit its schema: %s", tool.Name, problems).Unknown()
 	}
 	return nil
 }
 
-// of returns what is prepared of a tool. A tool does not change: a changed one is another.
-func (s *schemas) of(tool *catalog.Tool) *preparedTool {
+// of returns the compiled schemas of a tool. A tool does not change: a changed one is
+// another.
+func (s *Checker) of(tool *catalog.Tool) compiled {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if t, ok := s.tools[tool]; ok {
 		return t
 	}
-	t := &preparedTool{
-		input: s.compiled(tool, "input", tool.InputSchema), output: s.compiled(tool, "output", tool.OutputSchema),
-		mayBeCalled: tool.Name + ": may be called?", allowed: tool.Name + ": allow by policy",
-		called: "call to " + tool.Name, began: tool.Name + " started", answered: "call to " + tool.Name + " completed",
-	}
+	t := compiled{input: s.compile(tool, "input", tool.InputSchema), output: s.compile(tool, "output", tool.OutputSchema)}
 	if s.tools == nil || len(s.tools) >= maxSchemas {
-		s.tools = make(map[*catalog.Tool]*preparedTool)
+		s.tools = make(map[*catalog.Tool]compiled)
 	}
 	s.tools[tool] = t
 	return t
 }
 
-// compiled returns the schema, or nil where there is none that can be used.
-func (s *schemas) compiled(tool *catalog.Tool, which string, raw json.RawMessage) *jsoncheck.Schema {
-	if firstByte(raw) != '{' {
+// compile returns the schema, or nil where there is none that can be used.
+func (s *Checker) compile(tool *catalog.Tool, which string, raw json.RawMessage) *jsoncheck.Schema {
+	if !jsontext.IsObject(raw) {
 		return nil
 	}
 	key := sha256.Sum256(raw)
@@ -185,8 +185,8 @@ const (
 
 var english = message.NewPrinter(language.English)
 
-// check returns what is wrong with value, size bytes of JSON, one clause per field, or "".
-func check(schema *jsoncheck.Schema, value any, size int) string {
+// Problems returns what is wrong with value, size bytes of JSON, one clause per field, or "".
+func Problems(schema *jsoncheck.Schema, value any, size int) string {
 	err := schema.Check(value, size)
 	if err == nil {
 		return ""
@@ -230,7 +230,7 @@ func collect(e *jsonschema.ValidationError, out *[]string) {
 }
 
 func clip(s string) string {
-	if n := cut(s, maxClause); n < len(s) {
+	if n := egress.Cut(s, maxClause); n < len(s) {
 		return s[:n] + "…"
 	}
 	return s

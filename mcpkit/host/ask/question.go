@@ -1,4 +1,4 @@
-package host
+package ask
 
 import (
 	"encoding/json"
@@ -10,6 +10,7 @@ import (
 
 	"github.com/aurorabot-dev/platform/mcpkit/client/session/handshake"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
+	"github.com/aurorabot-dev/platform/mcpkit/host/ask/form"
 	"github.com/aurorabot-dev/platform/mcpkit/redact"
 	"github.com/aurorabot-dev/platform/mcpkit/signal"
 )
@@ -24,9 +25,7 @@ const (
 // Bounds of what a server may ask at once.
 const (
 	maxQuestions   = 16
-	maxMessage     = 8 << 10  // bytes
-	maxForm        = 64 << 10 // bytes of its schema
-	maxFields      = 64
+	maxMessage     = 8 << 10 // bytes
 	maxQuestionURL = 4 << 10 // bytes
 )
 
@@ -57,7 +56,7 @@ func readQuestion(id, method string, params json.RawMessage) (signal.Question, e
 		return q, readURL(&q, p.URL)
 	case p.Mode == "form" || p.Mode == "":
 		q.Kind, q.Schema = FormQuestion, p.Schema
-		_, err := readForm(q.Message, p.Schema)
+		_, err := form.Read(q.Message, p.Schema)
 		return q, err
 	}
 	return q, fault.New(fault.InvalidArguments, "questions of the mode %.40q are not known", p.Mode)

@@ -1,4 +1,7 @@
-package host
+// Package form reads the forms that servers put to people in the middle of a call,
+// refuses those that ask for secrets or are not flat, and checks what was filled in
+// (2025-11-25, client/elicitation: form mode). It shows nothing to anybody.
+package form
 
 import (
 	"bytes"
@@ -17,18 +20,25 @@ import (
 
 	"github.com/aurorabot-dev/platform/internal/jsontext/jsonvalue"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
+	"github.com/aurorabot-dev/platform/mcpkit/host/schemas"
 	"github.com/aurorabot-dev/platform/mcpkit/jsoncheck"
 	"github.com/aurorabot-dev/platform/mcpkit/redact"
 )
 
-// form is the schema of a form's answer: an object of flat fields
+// Form is the schema of a form's answer: an object of flat fields
 // (2025-11-25, client/elicitation: requested schema).
-type form struct {
+type Form struct {
 	Type       string           `json:"type"`
 	Properties map[string]field `json:"properties"`
 	Required   []string         `json:"required"`
 	schema     *jsoncheck.Schema
 }
+
+// Bounds of a form.
+const (
+	maxForm   = 64 << 10 // bytes of its schema
+	maxFields = 64
+)
 
 // field is one field, as far as it is read here.
 type field struct {
@@ -49,16 +59,16 @@ type field struct {
 // choice reports whether a field's value is one of the server's own words.
 func (f field) choice() bool { return len(f.Enum) > 0 || len(f.OneOf) > 0 || f.Type == "array" }
 
-// readForm reads a form and refuses one with fields that are not flat, or that
+// Read reads a form and refuses one with fields that are not flat, or that
 // ask for what must not go through a form.
-func readForm(message string, raw json.RawMessage) (*form, error) {
-	refuse := func(format string, args ...any) (*form, error) {
+func Read(message string, raw json.RawMessage) (*Form, error) {
+	refuse := func(format string, args ...any) (*Form, error) {
 		return nil, fault.New(fault.InvalidArguments, "the form is refused: %s", fmt.Sprintf(format, args...))
 	}
 	if len(raw) > maxForm {
 		return refuse("its schema has %d bytes; the limit is %d", len(raw), maxForm)
 	}
-	var f form
+	var f Form
 	if err := json.Unmarshal(raw, &f); err != nil {
 		return refuse("its schema cannot be read: %v", err)
 	}
@@ -93,8 +103,8 @@ func readForm(message string, raw json.RawMessage) (*form, error) {
 	return &f, nil
 }
 
-// check says what is wrong with an answer to the form.
-func (f *form) check(content json.RawMessage) error {
+// Check says what is wrong with an answer to the form.
+func (f *Form) Check(content json.RawMessage) error {
 	value, err := jsonvalue.Decode(content)
 	object, ok := value.(map[string]any)
 	if err != nil || !ok {
@@ -109,7 +119,7 @@ func (f *form) check(content json.RawMessage) error {
 			problems = append(problems, fmt.Sprintf("/%s: %q is no %s", redact.Show(name), redact.Show(text), p.Format))
 		}
 	}
-	if p := check(f.schema, value, len(content)); p != "" {
+	if p := schemas.Problems(f.schema, value, len(content)); p != "" {
 		problems = append(problems, p)
 	}
 	if len(problems) == 0 {

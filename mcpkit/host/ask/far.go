@@ -1,4 +1,4 @@
-package host
+package ask
 
 import (
 	"encoding/json"
@@ -13,7 +13,8 @@ import (
 
 // Far is the client at the far end of a request, where it answers a server's
 // questions itself: a result that asks for input is handed to it as it is, unless
-// it asks what nobody is to be asked, and it makes the request again with the answers (2026-07-28, multi round-trip requests).
+// it asks what nobody is to be asked, and it makes the request again with the answers
+// (2026-07-28, multi round-trip requests).
 type Far struct {
 	// Capabilities is what it can answer, as it said so: a ClientCapabilities object.
 	Capabilities json.RawMessage
@@ -21,19 +22,19 @@ type Far struct {
 	InputResponses, RequestState json.RawMessage
 }
 
-// with adds what comes from the far end to what a request carries.
-func (f *Far) with(w features.With) features.With {
+// With adds what comes from the far end to what a request carries. f may be nil.
+func (f *Far) With(w features.With) features.With {
 	if f != nil {
 		w.Capabilities, w.InputResponses, w.RequestState = f.Capabilities, f.InputResponses, f.RequestState
 	}
 	return w
 }
 
-// vet refuses a result that asks the client at the far end for what the server has
-// no leave to ask, for a secret in a form, or to an address that deceives: what is
-// refused here is refused there, too. refused hears of questions that are shown to
-// nobody.
-func vet(s *session.Session, subject string, r *features.Result, refused func(method string, f *fault.Error)) error {
+// Vet refuses a result that asks the client at the far end for what its server may
+// not ask for, for a secret in a form, or to visit an address that deceives: what the
+// platform refuses to ask its own people, it refuses to hand on. refused is called
+// with each question that is shown to nobody.
+func Vet(s *session.Session, subject string, r *features.Result, refused func(method string, f *fault.Error)) error {
 	asked, err := inputRequests(subject, r)
 	if err != nil {
 		return err

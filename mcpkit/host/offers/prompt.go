@@ -1,6 +1,7 @@
-package host
+package offers
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"github.com/aurorabot-dev/platform/mcpkit/client/session"
 	"github.com/aurorabot-dev/platform/mcpkit/client/session/features"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
+	"github.com/aurorabot-dev/platform/mcpkit/host/ask"
 	"github.com/aurorabot-dev/platform/mcpkit/policy/review/injection"
 	"github.com/aurorabot-dev/platform/mcpkit/redact"
 	"github.com/aurorabot-dev/platform/mcpkit/signal"
@@ -29,7 +31,7 @@ type Expand struct {
 	// Trace is the caller's, for the server and the record.
 	Trace signal.Trace
 	// Far, if set, is the client that answers what the server asks before it answers.
-	Far *Far
+	Far *ask.Far
 }
 
 // Prompt is an expanded prompt.
@@ -70,13 +72,13 @@ type PromptSource struct {
 // protocol does not have, fail the whole (specification 2025-11-25,
 // server/prompts). It leaves mcp.prompt.requested, and mcp.prompt.expanded or
 // mcp.prompt.failed. Its errors are *fault.Errors.
-func (h *Host) GetPrompt(ctx context.Context, x Expand) (*Prompt, error) {
-	l := h.beginRead(ctx, x.ID, x.Server, known(x.Trace))
+func (r *Reader) GetPrompt(ctx context.Context, x Expand) (*Prompt, error) {
+	l := r.begin(ctx, x.ID, x.Server, x.Trace)
 	seen := signal.Prompt{CallID: l.id, Prompt: x.Prompt, Entrance: x.Entrance}
 	seen.Arguments, _ = json.Marshal(x.Arguments) // strings always marshal
 	record := func(kind signal.Kind, verb string) { l.emit(kind, "prompt "+x.Prompt+" "+verb, &seen) }
 	fail := func(err error) (*Prompt, error) {
-		f := fault.From(h.quote(err))
+		f := fault.From(r.out.Error(err))
 		seen.ErrorCode, seen.Reason = f.Code, f.Message
 		record(signal.PromptFailed, "was not expanded: "+f.Message)
 		return nil, f
@@ -92,7 +94,7 @@ func (h *Host) GetPrompt(ctx context.Context, x Expand) (*Prompt, error) {
 	if err := checkPrompt(ctx, session, x); err != nil {
 		return fail(err)
 	}
-	result, err := session.GetPrompt(ctx, x.Prompt, x.Arguments, x.Far.with(features.With{Meta: meta(l.trace)}))
+	result, err := session.GetPrompt(ctx, x.Prompt, x.Arguments, x.Far.With(features.With{Meta: l.trace.Meta()}))
 	if err == nil {
 		err = l.take(session, "the prompt", result, x.Far)
 	}
@@ -100,7 +102,7 @@ func (h *Host) GetPrompt(ctx context.Context, x Expand) (*Prompt, error) {
 		return fail(err)
 	}
 	p := &Prompt{CallID: l.id, Server: l.server, Prompt: x.Prompt}
-	p.Raw, p.Flags = l.clean(result.Raw)
+	p.Raw, p.Flags = r.out.Clean(result.Raw)
 	if !result.NeedsInput() {
 		if err := p.read(); err != nil {
 			return fail(err)
@@ -224,7 +226,7 @@ func (m *promptMessage) UnmarshalJSON(raw []byte) error {
 // promptText is the text of a message's content, one part or several; other
 // parts are named. Beside it are words about those parts.
 func promptText(raw json.RawMessage) (_, beside string) {
-	if firstByte(raw) == '[' {
+	if bytes.HasPrefix(raw, []byte("[")) {
 		var parts, words []string
 		jsontext.Elements(raw, func(part []byte) bool {
 			text, beside := promptText(part)
