@@ -85,10 +85,10 @@ func (r *Reader) GetPrompt(ctx context.Context, x Expand) (*Prompt, error) {
 	}
 	session, err := l.find(x.Server)
 	record(signal.PromptRequested, "is asked for")
-	if err != nil {
-		return fail(err)
+	if err == nil {
+		err = l.permit()
 	}
-	if err := l.permit(); err != nil {
+	if err != nil {
 		return fail(err)
 	}
 	if err := checkPrompt(ctx, session, x); err != nil {

@@ -64,10 +64,10 @@ func (r *Reader) ReadResource(ctx context.Context, read Read) (*Resource, error)
 	}
 	session, err := l.find(read.Server)
 	record(signal.ResourceRequested, "is read")
-	if err != nil {
-		return fail(err)
+	if err == nil {
+		err = l.permit()
 	}
-	if err := l.permit(); err != nil {
+	if err != nil {
 		return fail(err)
 	}
 	result, err := session.ReadResource(ctx, read.URI, read.Far.With(features.With{Meta: l.trace.Meta(), Anew: read.Anew}))

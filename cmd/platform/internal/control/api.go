@@ -20,7 +20,7 @@
 //	POST /v1/resources/{subscribe|unsubscribe}         Subscription
 //	GET  /v1/resources/subscriptions                   each a Subscription
 //	GET  /v1/prompts?server=S                          each an Item
-//	POST /v1/prompts/get                               PromptRequest, answers host.Prompt
+//	POST /v1/prompts/get                               PromptRequest, answers offers.Prompt
 //	POST /v1/completions                               CompletionRequest, answers an MCP CompleteResult
 //	POST /v1/servers/{name}/log-level                  LogLevelRequest
 //	GET  /v1/events?since=POS&type=T&all=true          Server-Sent Events
