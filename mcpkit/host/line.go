@@ -40,6 +40,9 @@ type line struct {
 	settled bool     // whether the answer's Settle was called
 }
 
+// usualSteps is how many steps a call has that nothing goes wrong with.
+const usualSteps = 6
+
 // togetherTime is how long the steps of a call that was sent wait for its end, to be
 // one record with it. A call that takes longer is seen to have begun.
 const togetherTime = 250 * time.Millisecond
@@ -93,6 +96,9 @@ func (l *line) emit(kind signal.Kind, summary string, fill func(*signal.Step)) {
 	}
 	l.recording.Lock()
 	defer l.recording.Unlock()
+	if l.steps == nil {
+		l.steps = make([]signal.Signal, 0, usualSteps)
+	}
 	l.steps = append(l.steps, s)
 	if last(kind) || kind == signal.PermissionRequested && step.Decision == string(rules.Ask) {
 		l.observe()
