@@ -66,6 +66,14 @@ func base(r rune) rune {
 // blank or sign between them: "i g n o r e   a l l", "i-g-n-o-r-e". It is false where
 // s has no such word of five letters or more.
 func joined(s string) (string, bool) {
+	if !spelled(s) { // as most texts, which then cost no memory
+		return "", false
+	}
+	return build(s)
+}
+
+// build is joined without asking first whether it is worth it.
+func build(s string) (string, bool) {
 	var b strings.Builder
 	found := false
 	r := []rune(s)
@@ -89,6 +97,29 @@ func joined(s string) (string, bool) {
 		found = found || n >= 5
 	}
 	return b.String(), found
+}
+
+// signs are the ASCII characters that may stand between the letters of a word that
+// is spelled out.
+const signs = " .-_*"
+
+// spelled reports whether an ASCII text has five single bytes with a sign between
+// each two of them. It is true for every text that is not ASCII.
+func spelled(s string) bool {
+	run := 0
+	for i := 1; i < len(s); i += 2 {
+		for i < len(s) && s[i] < utf8.RuneSelf && strings.IndexByte(signs, s[i]) < 0 {
+			run = 0
+			i++
+		}
+		if i < len(s) && s[i] >= utf8.RuneSelf {
+			return true
+		}
+		if run++; run >= 4 {
+			return true
+		}
+	}
+	return false
 }
 
 // LongRun reports whether 200 characters of base64 stand in a row.
