@@ -13,17 +13,13 @@ import (
 // letters of other scripts that look like Latin ones as those, Latin letters without
 // accents, one blank between words.
 func Plain(s string) string {
-	ascii := true
-	for i := 0; i < len(s) && ascii; i++ {
-		ascii = s[i] < utf8.RuneSelf
-	}
-	if !ascii {
-		s = norm.NFKC.String(s)
+	if !ascii(s) {
+		s = strings.ToLower(norm.NFKC.String(s))
 	}
 	var b strings.Builder
 	b.Grow(len(s))
 	blank, last := false, byte(0) // a blank is due; the last byte written
-	for _, r := range strings.ToLower(s) {
+	for _, r := range s {
 		if r == '\n' {
 			// Line ends stay for the rules that look at a line's beginning.
 			if last != 0 && last != '\n' {
@@ -41,12 +37,26 @@ func Plain(s string) string {
 			b.WriteByte(' ')
 		}
 		blank, last = false, 1
-		if r >= utf8.RuneSelf {
-			r = base(r)
+		if 'A' <= r && r <= 'Z' { // in a text of ASCII alone
+			r += 'a' - 'A'
 		}
-		b.WriteRune(r)
+		if r < utf8.RuneSelf {
+			b.WriteByte(byte(r))
+		} else {
+			b.WriteRune(base(r))
+		}
 	}
 	return b.String()
+}
+
+// ascii reports whether s has no character beyond ASCII.
+func ascii(s string) bool {
+	for i := 0; i < len(s); i++ {
+		if s[i] >= utf8.RuneSelf {
+			return false
+		}
+	}
+	return true
 }
 
 // base is the Latin letter that a lower-case one looks like, without its accents, or

@@ -61,8 +61,8 @@ func (r *rule) find(s string, seen []bool) []int {
 type ruleset struct {
 	rules  []rule
 	groups int
-	words  map[[3]byte][]word // by their first bytes
-	short  []word             // of less than three bytes
+	words  [256]*[256][]word // by their first and second bytes
+	short  []word            // of one byte
 }
 
 type word struct {
@@ -72,18 +72,13 @@ type word struct {
 
 // rules are made when they are needed: most commands look through nothing.
 var rules = sync.OnceValue(func() *ruleset {
-	set := &ruleset{rules: allRules(), words: map[[3]byte][]word{}}
+	set := &ruleset{rules: allRules()}
 	for i := range set.rules {
 		for j := range set.rules[i].patterns {
 			p := &set.rules[i].patterns[j]
 			for _, group := range p.words {
 				for _, text := range group {
-					w := word{text, set.groups}
-					if len(text) < 3 {
-						set.short = append(set.short, w)
-					} else {
-						set.words[[3]byte([]byte(text))] = append(set.words[[3]byte([]byte(text))], w)
-					}
+					set.add(word{text, set.groups})
 				}
 				p.need = append(p.need, set.groups)
 				set.groups++
@@ -93,14 +88,31 @@ var rules = sync.OnceValue(func() *ruleset {
 	return set
 })
 
+// add makes a word of the vocabulary findable by its beginning.
+func (set *ruleset) add(w word) {
+	if len(w.text) < 2 {
+		set.short = append(set.short, w)
+		return
+	}
+	if set.words[w.text[0]] == nil {
+		set.words[w.text[0]] = new([256][]word)
+	}
+	second := &set.words[w.text[0]][w.text[1]]
+	*second = append(*second, w)
+}
+
 // seen are the groups of which s holds a word.
 func (set *ruleset) seen(s string) []bool {
 	seen := make([]bool, set.groups)
 	for _, w := range set.short {
 		seen[w.group] = seen[w.group] || strings.Contains(s, w.text)
 	}
-	for i := 0; i+3 <= len(s); i++ {
-		for _, w := range set.words[[3]byte{s[i], s[i+1], s[i+2]}] {
+	for i := 0; i+1 < len(s); i++ {
+		seconds := set.words[s[i]]
+		if seconds == nil {
+			continue
+		}
+		for _, w := range seconds[s[i+1]] {
 			if !seen[w.group] && strings.HasPrefix(s[i:], w.text) {
 				seen[w.group] = true
 			}
