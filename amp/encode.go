@@ -15,11 +15,11 @@ func (e *Envelope) Encode() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return Join(&e.Header, payload)
+	return AppendJoined(make([]byte, 0, JoinedSize(&e.Header, payload)), &e.Header, payload)
 }
 
 // Encode is the payload's part of [Envelope.Encode]. A bus encodes it before
-// it knows the header's id and seq, and adds those with [Join].
+// it knows the header's id and seq, and adds those with [AppendJoined].
 func (p *Payload) Encode() ([]byte, error) {
 	b, err := p.append(make([]byte, 0, 128+len(p.SessionID)+len(p.Summary)+len(p.Data)))
 	if err != nil {
@@ -51,15 +51,21 @@ func (p *Payload) append(b []byte) ([]byte, error) {
 	return append(b, '}'), nil
 }
 
-// Join makes an encoded envelope of a header and an encoded payload.
-func Join(h *Header, payload []byte) ([]byte, error) {
-	size := len(h.MessageID) + len(h.Source.App) + len(h.Source.Instance) + len(h.CorrelationID) + len(h.TraceParent) + len(payload)
-	b, err := h.append(append(make([]byte, 0, 300+size), `{"header":`...))
+// AppendJoined appends an encoded envelope, made of a header and an encoded payload,
+// to b. [JoinedSize] says how much room it takes at most, as a rule.
+func AppendJoined(b []byte, h *Header, payload []byte) ([]byte, error) {
+	b, err := h.append(append(b, `{"header":`...))
 	if err != nil {
 		return nil, fmt.Errorf("encoding header of %s: %w", h.MessageID, err)
 	}
 	b = append(append(b, `,"payload":`...), payload...)
 	return append(b, '}'), nil
+}
+
+// JoinedSize is about how many bytes the envelope of a header and an encoded payload
+// has.
+func JoinedSize(h *Header, payload []byte) int {
+	return 300 + len(h.MessageID) + len(h.Source.App) + len(h.Source.Instance) + len(h.CorrelationID) + len(h.TraceParent) + len(payload)
 }
 
 func (h *Header) append(b []byte) (_ []byte, err error) {

@@ -206,15 +206,18 @@ func (d *Desk) enqueue(q journal.Queue, m *draft) error {
 		}
 	}
 	seq := q.Seq(m.source)
-	var body []byte
-	write := func(e *amp.Envelope, id string, payload []byte) error {
+	size := amp.JoinedSize(&m.envelope.Header, m.payload)
+	for _, s := range m.before {
+		size += amp.JoinedSize(&s.envelope.Header, s.payload)
+	}
+	body := make([]byte, 0, size) // an envelope in each line
+	write := func(e *amp.Envelope, id string, payload []byte) (err error) {
 		seq++
 		e.Header.MessageID, e.Header.Seq = id, seq
-		line, err := amp.Join(&e.Header, payload)
 		if len(body) > 0 {
-			line = append(append(body, '\n'), line...)
+			body = append(body, '\n')
 		}
-		body = line
+		body, err = amp.AppendJoined(body, &e.Header, payload)
 		return err
 	}
 	for _, s := range m.before {
