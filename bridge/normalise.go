@@ -252,8 +252,22 @@ const (
 
 // summary makes one bounded line without secrets.
 func (b *Bridge) summary(s string) string {
-	s = strings.Join(strings.Fields(strings.ToValidUTF8(s, "\uFFFD")), " ")
+	if s = strings.ToValidUTF8(s, "\uFFFD"); !tidy(s) {
+		s = strings.Join(strings.Fields(s), " ")
+	}
 	return cut(b.o.RedactText(s), maxSummary)
+}
+
+// tidy reports whether s is ASCII with single blanks between its words, and no other
+// space: nothing is left to be done to it.
+func tidy(s string) bool {
+	for i := 0; i < len(s); i++ {
+		c := s[i]
+		if c < ' ' || c >= utf8.RuneSelf || c == ' ' && (i == 0 || i == len(s)-1 || s[i+1] == ' ') {
+			return false
+		}
+	}
+	return true
 }
 
 // oversized is what stands in for data that is too large for an envelope.

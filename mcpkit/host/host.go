@@ -324,6 +324,9 @@ func (h *Host) Call(ctx context.Context, c Call) (*Result, error) {
 	}
 
 	clean, secrets := h.out.Clean(result.Raw)
+	if len(secrets) > 0 {
+		result = toolcall.Read(clean) // what was removed is gone for all who look at it from here on
+	}
 	res := &Result{CallID: line.id, Tool: tool.ID(), Name: tool.Name, Raw: clean, IsError: result.IsError(), Flags: secrets}
 	res.Artifact = h.out.Keep(context.WithoutCancel(ctx), clean) // who hung up may ask for it later
 	if result.NeedsInput() {                                     // the far client makes the call again, with answers
@@ -332,7 +335,7 @@ func (h *Host) Call(ctx context.Context, c Call) (*Result, error) {
 		return res, nil
 	}
 	run.complete(line, res)
-	line.completed(res, toolcall.Read(clean))
+	line.completed(res, result)
 	return res, nil
 }
 
