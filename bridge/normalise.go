@@ -196,13 +196,23 @@ func (b *Bridge) envelope(s *signal.Signal, method, typ, summary string, data an
 
 // data is the data of a signal without secrets.
 func (b *Bridge) data(data any) json.RawMessage {
+	raw, err := encode(data)
+	if err != nil { // a RawMessage that is no JSON
+		raw = jsontext.Quote(fmt.Sprintf("data could not be written: %v", err))
+	}
+	return b.bound(raw)
+}
+
+// encode writes data with <, > and & as they are, since people read the files.
+func encode(data any) ([]byte, error) {
+	if step, ok := data.(*signal.Step); ok {
+		return step.AppendJSON(make([]byte, 0, 400+len(step.Arguments)+len(step.Preview)+len(step.Result)))
+	}
 	var raw bytes.Buffer
 	enc := json.NewEncoder(&raw)
-	enc.SetEscapeHTML(false)                 // a person reads the files
-	if err := enc.Encode(data); err != nil { // a RawMessage that is no JSON
-		return b.bound(jsontext.Quote(fmt.Sprintf("data could not be written: %v", err)))
-	}
-	return b.bound(bytes.TrimSuffix(raw.Bytes(), []byte{'\n'}))
+	enc.SetEscapeHTML(false)
+	err := enc.Encode(data)
+	return bytes.TrimSuffix(raw.Bytes(), []byte{'\n'}), err
 }
 
 // appEvent makes the envelope of an aurora/event in either form, a full

@@ -18,6 +18,7 @@ import (
 	"github.com/aurorabot-dev/platform/mcpkit/client/session/handshake"
 	"github.com/aurorabot-dev/platform/mcpkit/fakeserver"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
+	"github.com/aurorabot-dev/platform/mcpkit/toolcall"
 )
 
 func TestAResultArrivesByteForByte(t *testing.T) {
@@ -30,8 +31,8 @@ func TestAResultArrivesByteForByte(t *testing.T) {
 	if string(res.Raw) != fakeserver.Exact {
 		t.Errorf("got  %s\nwant %s", res.Raw, fakeserver.Exact)
 	}
-	if res.IsError() || res.NeedsInput() || string(res.Member("x-own")) != "[ ]" {
-		t.Errorf("its members: %v %v %s", res.IsError(), res.NeedsInput(), res.Member("x-own"))
+	if toolcall.Read(res.Raw).IsError() || res.NeedsInput() || string(res.Member("x-own")) != "[ ]" {
+		t.Errorf("its members: %s, input needed %v, %s", res.Raw, res.NeedsInput(), res.Member("x-own"))
 	}
 }
 

@@ -79,11 +79,13 @@ func (l *line) waited() time.Duration { return time.Duration(l.waits.Load()) }
 // emit records one step. Without fill it is what every step repeats. A step that
 // neither ends the call nor has a person wait is recorded with what follows it.
 func (l *line) emit(kind signal.Kind, summary string, fill func(*signal.Step)) {
-	step := l.step
+	step := &l.step // which no longer changes once the call is permitted
 	if fill != nil {
-		fill(&step)
+		one := l.step
+		fill(&one)
+		step = &one
 	}
-	s := signal.Signal{Kind: kind, Server: l.step.Server, Time: l.now, CallID: l.id, Summary: summary, Trace: l.call.Trace, Data: &step}
+	s := signal.Signal{Kind: kind, Server: l.step.Server, Time: l.now, CallID: l.id, Summary: summary, Trace: l.call.Trace, Data: step}
 	s.RecordOnly = l.call.RecordOnly && last(kind)
 	if a := l.call.Answer; a != nil && last(kind) {
 		if err := l.settle(); err != nil {

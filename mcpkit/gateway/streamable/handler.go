@@ -21,11 +21,11 @@
 package streamable
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/base64"
 	"errors"
-	"io"
 	"log/slog"
 	"mime"
 	"net/http"
@@ -224,20 +224,15 @@ func (h *Handler) body(w http.ResponseWriter, r *http.Request) ([]byte, int, err
 	}
 	control := http.NewResponseController(w)
 	control.SetReadDeadline(time.Now().Add(h.o.Limits.Stall))
-	var body []byte
-	var err error
-	if r.ContentLength >= 0 && r.ContentLength <= promised {
-		body = make([]byte, r.ContentLength)
-		_, err = io.ReadFull(r.Body, body)
-	} else {
-		body, err = io.ReadAll(http.MaxBytesReader(w, r.Body, h.o.Limits.Body))
-	}
+	var body bytes.Buffer
+	body.Grow(int(min(max(r.ContentLength, 0), promised)) + bytes.MinRead)
+	_, err := body.ReadFrom(http.MaxBytesReader(w, r.Body, h.o.Limits.Body))
 	if err != nil {
 		status, err := unread(err)
 		return nil, status, err
 	}
 	control.SetReadDeadline(time.Time{}) // from here on a read only tells that the client left
-	return body, 0, nil
+	return body.Bytes(), 0, nil
 }
 
 // unread is the answer where a body could not be read.

@@ -21,6 +21,7 @@ import (
 	"github.com/aurorabot-dev/platform/mcpkit/client/session/handshake"
 	"github.com/aurorabot-dev/platform/mcpkit/client/session/rpc"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
+	"github.com/aurorabot-dev/platform/mcpkit/toolcall"
 )
 
 // Options configure a Client. All fields are required but those that may be nil.
@@ -64,13 +65,10 @@ type Result struct {
 	Raw json.RawMessage // the JSON-RPC result, byte for byte but for invalid UTF-8
 }
 
-// IsError reports whether the tool itself says that it failed.
-func (r *Result) IsError() bool { return string(jsontext.Get(r.Raw, "isError")) == "true" }
-
-// NeedsInput reports whether the call is not over: the server wants answers to
+// NeedsInput reports whether the request is not over: the server wants answers to
 // the inputRequests in the result.
 func (r *Result) NeedsInput() bool {
-	return string(jsontext.Get(r.Raw, "resultType")) == `"input_required"`
+	return jsontext.String(jsontext.Get(r.Raw, "resultType")) == toolcall.InputRequired
 }
 
 // Member is the raw value of a member of the result, such as

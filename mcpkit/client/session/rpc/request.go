@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -127,7 +128,8 @@ var scratch = sync.Pool{New: func() any { b := make([]byte, 0, 1024); return &b 
 // send writes the request, and waits no longer than timeout for room.
 func (c *Conn) send(ctx context.Context, r Request, id int64, timeout time.Duration) error {
 	buf := scratch.Get().(*[]byte)
-	b := appendRequest((*buf)[:0], r, id)
+	room := 256 + len(r.Arguments) + len(r.Params) + len(r.Meta) + len(r.Asker)
+	b := appendRequest(slices.Grow((*buf)[:0], room), r, id)
 	defer func() {
 		if cap(b) <= 64<<10 {
 			*buf = b
