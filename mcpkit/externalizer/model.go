@@ -19,6 +19,7 @@ import (
 )
 
 const (
+	finishStop     = "stop"
 	finishLength   = "length"
 	finishFiltered = "content_filter"
 	finishError    = "error" // of gateways whose provider failed on the way
@@ -30,6 +31,7 @@ type answer struct {
 	text, refusal, reasoning string
 	calls                    []openai.ToolCall
 	extras                   []json.RawMessage // beyond the API, of each call
+	around                   json.RawMessage   // the same, of the message they are in
 	finish                   string
 	usage                    Usage
 }
@@ -143,7 +145,7 @@ func (r *run) attempt(ctx context.Context, req openai.ChatCompletionRequest) (a 
 		a.text += part.Text
 	}
 	a.calls = m.ToolCalls[:min(len(m.ToolCalls), maxCalls)]
-	a.extras = r.wire.Extras(len(a.calls))
+	a.extras, a.around = r.wire.Extras(len(a.calls)), r.wire.Message()
 	a.calls, a.extras = wire.DropRepeated(a.calls, a.extras)
 	r.show(a.text)
 	return a, false, nil
@@ -191,7 +193,7 @@ func (r *run) stream(ctx context.Context, req openai.ChatCompletionRequest) (a *
 	}
 	a.text, a.refusal, a.reasoning = text.String(), refusal.String(), reasoning.String()
 	a.calls = calls.Calls()
-	a.extras = r.wire.Extras(len(a.calls))
+	a.extras, a.around = r.wire.Extras(len(a.calls)), r.wire.Message()
 	a.calls, a.extras = wire.DropRepeated(a.calls, a.extras)
 	if a.finish == "" && r.wire.Kind() != "text/event-stream" {
 		if err := r.wire.Refused(); err != nil {
@@ -199,10 +201,20 @@ func (r *run) stream(ctx context.Context, req openai.ChatCompletionRequest) (a *
 		}
 		return nil, shown, fmt.Errorf("%w, but %s; ask it for whole answers", errNoStream, cmp.Or(r.wire.Kind(), "something without a type"))
 	}
+	if a.finish == "" && r.wire.Done() && a.complete() {
+		a.finish = finishStop // some endpoints say only that the stream is whole
+	}
 	if a.finish == "" || a.finish == finishError { // a call may lack its last arguments, or all of them
 		return nil, shown, errBroken
 	}
 	return a, shown, nil
+}
+
+// complete reports whether an answer that does not say why it ended can be taken for
+// whole: it says something, and no call may lack arguments.
+func (a *answer) complete() bool {
+	open := func(c openai.ToolCall) bool { return !isObject(c.Function.Arguments) || c.Function.Arguments == "{}" }
+	return (a.text != "" || a.refusal != "" || len(a.calls) > 0) && !slices.ContainsFunc(a.calls, open)
 }
 
 // show passes text on, and reports whether somebody took it.
@@ -256,5 +268,5 @@ func (r *run) failure(err error) failure {
 	}
 	f := wire.Explain(err, r.o.Model, r.o.Key)
 	stop := map[wire.Cause]Stop{wire.Failed: StopModel, wire.TooLong: StopContext, wire.Filtered: StopFiltered}[f.Cause]
-	return failure{stop, f.Err, f.Passing}
+	return failure{stop, f.Err, f.Passing || r.wire.Learned()}
 }

@@ -33,6 +33,9 @@ func (r *run) answer(ctx context.Context, x *export.Export, a *answer, bound err
 		if i < len(a.extras) && a.extras[i] != nil {
 			r.res.Extras[calls[i].ID] = a.extras[i]
 		}
+		if i == 0 && a.around != nil {
+			r.res.Extras[wire.OfMessage(calls[0].ID)] = a.around
+		}
 		switch c := &calls[i]; {
 		case c.Error != nil:
 		case a.finish == finishLength:

@@ -91,6 +91,12 @@ func TestStreamedCallsAreToldApart(t *testing.T) {
 		"pieces, without an index": {[]openai.ToolCall{call(nil, "a", "f", `{"x"`), call(nil, "", "", `:1}`)}, `a f {"x":1}`},
 		"the id in every piece":    {[]openai.ToolCall{call(&zero, "a", "f", `{"x"`), call(&zero, "a", "f", `:1}`)}, `a f {"x":1}`},
 		"numbered otherwise":       {[]openai.ToolCall{call(&zero, "a", "f", `{"x":1}`), call(&zero, "b", "g", ""), call(&one, "", "", `{"y"`), call(&one, "", "", `:2}`)}, `a f {"x":1} | b g {"y":2}`},
+		"another id in each piece": {[]openai.ToolCall{call(&zero, "a", "f", `{"x"`), call(&zero, "b", "f", `:1`), call(&zero, "c", "f", `}`)}, `a f {"x":1}`},
+		"whole, index 0, no id":    {[]openai.ToolCall{call(&zero, "", "f", `{"x":1}`), call(&zero, "", "f", `{"y":2}`), call(&zero, "", "g", `{}`)}, `call_0 f {"x":1} | call_1 f {"y":2} | call_2 g {}`},
+		"the name in pieces":       {[]openai.ToolCall{call(&zero, "a", "mcp__s", ""), call(&zero, "", "__f", ""), call(&zero, "", "", `{"x":1}`)}, `a mcp__s__f {"x":1}`},
+		"the name so far":          {[]openai.ToolCall{call(&zero, "a", "mcp", ""), call(&zero, "a", "mcp__f", ""), call(&zero, "a", "mcp__f", `{"x":1}`)}, `a mcp__f {"x":1}`},
+		"the name at the end":      {[]openai.ToolCall{call(&zero, "a", "", `{"x"`), call(&zero, "", "f", ""), call(&zero, "", "", `:1}`)}, `a f {"x":1}`},
+		"nothing, and another one": {[]openai.ToolCall{call(&zero, "a", "f", ""), call(&zero, "b", "g", `{"x":1}`)}, `a f {} | b g {"x":1}`},
 		"no id at all":             {[]openai.ToolCall{call(&zero, "", "f", ``), call(&one, "", "g", ``)}, `call_0 f {} | call_1 g {}`},
 	} {
 		var collector Collector
@@ -104,6 +110,11 @@ func TestStreamedCallsAreToldApart(t *testing.T) {
 		if s := strings.Join(got, " | "); s != c.want {
 			t.Errorf("%s: %s", name, s)
 		}
+	}
+	var together Collector // whole calls with one index in one chunk
+	together.Add([]openai.ToolCall{call(&zero, "", "f", `{"x":1}`), call(&zero, "", "g", `{"y":2}`)})
+	if got := together.Calls(); len(got) != 2 || got[0].Function.Arguments != `{"x":1}` || got[1].Function.Name != "g" {
+		t.Errorf("two calls in one chunk became %+v", got)
 	}
 	var flood Collector
 	for i := range 3 * maxCalls {
@@ -134,6 +145,16 @@ func TestRepairsAreOnlyOfWhatCanMeanOneThing(t *testing.T) {
 		"here: ```json\n{}\n```":               ``,
 		"```json\n{}\n```\n```json\n{}\n```":   ``,
 		`{"any":",}","n":1,}`:                  `{"any":",}","n":1}`,
+		"{\"any\":\"a\n\tb\",}":               `{"any":"a\n\tb"}`,
+		"{\"any\":\"a\\\nb\"}":               ``,
+		`{"n":null,"b":null}`:                  `{"b":null}`,
+		`{"o":{"d":null}}`:                     `{"o":{}}`,
+		`{"arguments":{"n":1}}`:                `{"n":1}`,
+		`{"name":"t","arguments":{"n":1}}`:     `{"n":1}`,
+		`{"parameters":{"n":"1"}}`:             `{"n":1}`,
+		`{"arguments":{"n":"x"}}`:              ``,
+		`{"arguments":{"n":1},"b":true}`:       `{"arguments":{"n":1},"b":true}`,
+		`{"arguments":7}`:                      `{"arguments":7}`,
 		`{"any":"\ud83d"}`:                     ``,
 		`"{\"any\":\"\\udc00\"}"`:              ``,
 		"{\"any\":\"\xff\"}":                   ``,
@@ -158,6 +179,44 @@ func TestRepairsAreOnlyOfWhatCanMeanOneThing(t *testing.T) {
 			t.Errorf("%s became %s", args, call.Arguments)
 		case err == nil && want != args && len(call.Repairs) == 0:
 			t.Errorf("%s was repaired silently", args)
+		}
+	}
+}
+
+func TestANullForWhatIsRequiredStaysAnError(t *testing.T) {
+	for _, profile := range []string{"openai", "openai-strict", "gemini", "mistral"} {
+		x := export(t, profile, newTool("s", "t", "", `{"type":"object","properties":{"q":{"type":"string"},"n":{"type":"integer"},"m":{"type":["string","null"]}},"required":["q"]}`))
+		if _, err := x.Decode("mcp__s__t", `{"q":null}`); err == nil {
+			t.Errorf("%s: a null for a required parameter was taken", profile)
+		}
+		call, err := x.Decode("mcp__s__t", `{"q":"x","n":null,"m":null}`)
+		if err != nil || string(call.Arguments) != `{"q":"x","m":null}` {
+			t.Errorf("%s: nulls for optional parameters became %+v, %v", profile, call, err)
+		}
+	}
+}
+
+func TestArgumentsOfAFreeObjectAreNotUnwrapped(t *testing.T) {
+	for _, schema := range []string{`{"type":"object"}`, `{"type":"object","properties":{"arguments":{"type":"object"}}}`} {
+		x := export(t, "openai", newTool("s", "t", "", schema))
+		call, err := x.Decode("mcp__s__t", `{"arguments":{"a":1}}`)
+		if err != nil || string(call.Arguments) != `{"arguments":{"a":1}}` {
+			t.Errorf("%s: they became %+v, %v", schema, call, err)
+		}
+	}
+}
+
+func TestANameIsUnderstoodWithWhatModelsPutAroundIt(t *testing.T) {
+	x := export(t, "openai", newTool("s", "t", "", `{"type":"object"}`))
+	for _, name := range []string{"functions.mcp__s__t:0", "functions.mcp__s__t", " mcp__s__t\n", "mcp__s__t:12", "default_api:mcp__s__t"} {
+		call, err := x.Decode(name, "{}")
+		if err != nil || call.ID.Tool != "t" || len(call.Repairs) != 1 {
+			t.Errorf("%q is %+v, %v", name, call, err)
+		}
+	}
+	for _, name := range []string{"mcp__s__t:x", "mcp__s__t:", ":0", ""} {
+		if call, err := x.Decode(name, "{}"); err == nil {
+			t.Errorf("%q is %+v", name, call)
 		}
 	}
 }

@@ -35,6 +35,22 @@ func (x *Export) fitName(name string, id catalog.ID) string {
 // spoken are prefixes that models put before a function's name.
 var spoken = []string{"functions.", "functions:", "default_api.", "default_api:", "tools.", "tools:", "tool."}
 
+// bare is a name without blanks around it, a spoken prefix, and the number that some
+// models put behind it ("functions.NAME:0").
+func bare(name string) string {
+	name = strings.TrimSpace(name)
+	for _, p := range spoken {
+		if rest, ok := strings.CutPrefix(name, p); ok {
+			name = rest
+			break
+		}
+	}
+	if rest, number, ok := strings.Cut(name, ":"); ok && number != "" && strings.Trim(number, "0123456789") == "" {
+		name = rest
+	}
+	return name
+}
+
 // resolve finds the tool that a model means by name. repaired says what was cut
 // off to find it.
 func (x *Export) resolve(name string) (it *item, repaired string, err *fault.Error) {
@@ -44,12 +60,10 @@ func (x *Export) resolve(name string) (it *item, repaired string, err *fault.Err
 	if x.reserved[name] {
 		return nil, "", fault.New(fault.ToolNotFound, "%q is a local function, not a tool of a server", name)
 	}
-	for _, p := range spoken {
-		if rest, ok := strings.CutPrefix(name, p); ok && x.byName[rest] != nil {
-			return x.byName[rest], fmt.Sprintf("the name %q was called as %q", rest, name), nil
-		}
+	if it := x.byName[bare(name)]; it != nil {
+		return it, fmt.Sprintf("the name %q was called as %q", it.name, name), nil
 	}
-	tool, e := x.table.Resolve(name)
+	tool, e := x.table.Resolve(strings.TrimSpace(name))
 	if e == nil {
 		return x.byID[tool.ID()], "", nil
 	}

@@ -1,7 +1,9 @@
 package openai
 
 import (
+	"encoding/json"
 	"fmt"
+	"strings"
 
 	openai "github.com/sashabaranov/go-openai"
 
@@ -15,6 +17,12 @@ const maxCalls = 128
 // index, never by order: a call may come without any arguments before another
 // that has some. The zero value is ready; it is not safe for concurrent use.
 //
+// Endpoints number calls wrongly in several ways, and what they send can mean one
+// thing only in each: an index that is used again belongs to a new call where the piece
+// names a function and the call there is whole, or where both come in one chunk; a
+// piece without a name, or with the name again while arguments are missing, goes on
+// with the call there, whatever its id.
+//
 // Calls beyond the 128th are dropped; arguments beyond 4 MiB are cut, which
 // Decode then reports.
 type Collector struct {
@@ -24,17 +32,21 @@ type Collector struct {
 
 // Add takes the tool calls of one chunk.
 func (c *Collector) Add(deltas []openai.ToolCall) {
+	begun := map[int]bool{} // indexes that this chunk has used
 	for _, d := range deltas {
-		i, ok := c.place(d)
+		i, ok := c.place(d, d.Index != nil && begun[*d.Index])
 		if !ok {
 			continue
+		}
+		if d.Index != nil {
+			begun[*d.Index] = true
 		}
 		call := &c.calls[i]
 		if call.ID == "" {
 			call.ID = d.ID
 		}
-		if call.Function.Name == "" {
-			call.Function.Name = d.Function.Name
+		if call.Function.Name == "" || call.Function.Arguments == "" {
+			call.Function.Name = longer(call.Function.Name, d.Function.Name)
 		}
 		if len(call.Function.Arguments) <= arguments.Max {
 			call.Function.Arguments += d.Function.Arguments
@@ -42,28 +54,37 @@ func (c *Collector) Add(deltas []openai.ToolCall) {
 	}
 }
 
-func (c *Collector) place(d openai.ToolCall) (int, bool) {
+// longer is a name of which a further piece came: the rest of it, the whole of it so
+// far, or the same again.
+func longer(name, piece string) string {
+	switch {
+	case strings.HasPrefix(piece, name):
+		return piece
+	case strings.HasSuffix(name, piece):
+		return name
+	}
+	return name + piece
+}
+
+// place is where in calls a piece belongs. Again says that the chunk had the index of
+// the piece before.
+func (c *Collector) place(d openai.ToolCall, again bool) (int, bool) {
 	last := len(c.calls) - 1
-	if d.Index != nil {
-		i, ok := c.byIndex[*d.Index]
-		// Some providers send every call whole, all with index 0.
-		if ok && !(d.ID != "" && c.calls[i].ID != "" && d.ID != c.calls[i].ID) {
+	for i, call := range c.calls {
+		if d.ID != "" && call.ID == d.ID && d.Index == nil {
 			return i, true
 		}
-		// Others number the arguments otherwise than the call that they are of.
-		// Without a name they begin nothing, and their call must not run without them.
-		if !ok && d.ID == "" && d.Function.Name == "" && last >= 0 {
+	}
+	if d.Index != nil {
+		if i, ok := c.byIndex[*d.Index]; ok && !c.begins(d, c.calls[i], again) {
+			return i, true
+		} else if !ok && d.ID == "" && d.Function.Name == "" && last >= 0 {
+			// Some number the arguments otherwise than the call that they are of.
+			// Without a name they begin nothing, and their call must not run without them.
 			return last, true
 		}
-	} else {
-		for i, call := range c.calls {
-			if d.ID != "" && call.ID == d.ID {
-				return i, true
-			}
-		}
-		if d.ID == "" && d.Function.Name == "" && last >= 0 {
-			return last, true
-		}
+	} else if d.ID == "" && d.Function.Name == "" && last >= 0 {
+		return last, true
 	}
 	if len(c.calls) == maxCalls {
 		return 0, false
@@ -78,6 +99,23 @@ func (c *Collector) place(d openai.ToolCall) (int, bool) {
 	return last + 1, true
 }
 
+// begins reports whether a piece with the index of a call begins another call.
+func (c *Collector) begins(d, call openai.ToolCall, again bool) bool {
+	name, args := call.Function.Name, call.Function.Arguments
+	otherID := d.ID != "" && call.ID != "" && d.ID != call.ID
+	switch {
+	case d.Function.Name == "" || name == "":
+		return false
+	case again:
+		return d.Function.Arguments != "" || otherID
+	case json.Valid([]byte(args)): // nothing is missing
+		return otherID || d.ID == "" && d.Function.Arguments != ""
+	case args == "": // nothing came yet, or nothing ever will
+		return otherID && d.Function.Name != name
+	}
+	return false
+}
+
 // Calls are the calls so far, in the order in which they began and fit to be
 // sent back in an assistant message: each has an id, and "{}" stands for absent
 // arguments, because an empty string would lose its key.
@@ -87,7 +125,7 @@ func (c *Collector) Calls() []openai.ToolCall {
 		if call.ID == "" {
 			call.ID = fmt.Sprintf("call_%d", i)
 		}
-		if call.Function.Arguments == "" {
+		if call.Function.Name == "" || call.Function.Arguments == "" {
 			call.Function.Arguments = "{}"
 		}
 		out[i] = call

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"io"
+	"maps"
 	"net/http"
 	"slices"
 
@@ -12,10 +13,10 @@ import (
 	export "github.com/aurorabot-dev/platform/mcpkit/openai"
 )
 
-// Some endpoints give a call members that the API does not have, refuse the call's
-// result unless the call comes back with them, and the client library drops them:
-// Gemini's thought signatures are such. The transport reads them past the library
-// and puts them back.
+// Some endpoints give a call, or the message that it is in, members that the API does
+// not have, refuse the call's result unless it comes back with them, and the client
+// library drops them: Gemini's thought signatures are such, and OpenRouter's
+// reasoning_details. The transport reads them past the library and puts them back.
 
 // extraMembers are the members that are carried.
 type extraMembers struct {
@@ -33,19 +34,32 @@ type rawCall struct {
 type extra struct {
 	whole bytes.Buffer     // an answer that is no stream
 	calls export.Collector // of a stream: each call's members in the place of its arguments
+	done  bool             // the stream said that it is whole
+
+	details []json.RawMessage // reasoning_details of a stream's message, in order
+	empty   bool              // its reasoning_content came and had nothing in it
+	thought bool              // it had something in it
+}
+
+// rawMessage is what is read of a message, or of a piece of one.
+type rawMessage struct {
+	Calls   []rawCall         `json:"tool_calls"`
+	Details []json.RawMessage `json:"reasoning_details"`
+	Thought *string           `json:"reasoning_content"`
 }
 
 // line takes a data line of a stream.
 func (e *extra) line(data []byte) {
-	if !bytes.Contains(data, []byte(`"tool_calls"`)) {
+	if string(data) == "[DONE]" {
+		e.done = true
+	}
+	if !bytes.Contains(data, []byte(`"tool_calls"`)) && !bytes.Contains(data, []byte(`"reasoning_`)) {
 		return
 	}
 	var chunk struct {
 		Choices []struct {
-			Index int `json:"index"`
-			Delta struct {
-				Calls []rawCall `json:"tool_calls"`
-			} `json:"delta"`
+			Index int        `json:"index"`
+			Delta rawMessage `json:"delta"`
 		} `json:"choices"`
 	}
 	if err := json.Unmarshal(data, &chunk); err != nil {
@@ -59,10 +73,53 @@ func (e *extra) line(data []byte) {
 		pieces := make([]openai.ToolCall, len(c.Delta.Calls))
 		for i, raw := range c.Delta.Calls {
 			pieces[i] = raw.ToolCall
-			pieces[i].Function.Arguments = string(raw.members())
+			pieces[i].Function.Arguments = string(raw.object())
 		}
 		e.calls.Add(pieces)
+		e.thinks(c.Delta)
 	}
+}
+
+// thinks takes what a message, or a piece of one, says of the model's thoughts.
+func (e *extra) thinks(m rawMessage) {
+	e.details = append(e.details, m.Details...)
+	if m.Thought != nil {
+		e.empty = e.empty || *m.Thought == ""
+		e.thought = e.thought || *m.Thought != ""
+	}
+}
+
+// message is the object of what came with the message, or nil. Thoughts that have a
+// text are the library's to carry.
+func (e *extra) message() json.RawMessage {
+	if m := e.read(); m != nil {
+		e.thinks(*m)
+		e.whole.Reset()
+	}
+	out := members{}
+	if len(e.details) > 0 {
+		out["reasoning_details"] = encode(e.details)
+	}
+	if e.empty && !e.thought {
+		out["reasoning_content"] = encode("")
+	}
+	if len(out) == 0 {
+		return nil
+	}
+	return encode(out)
+}
+
+// read is the message of an answer that is no stream, or nil.
+func (e *extra) read() *rawMessage {
+	var res struct {
+		Choices []struct {
+			Message rawMessage `json:"message"`
+		} `json:"choices"`
+	}
+	if e.whole.Len() == 0 || json.Unmarshal(e.whole.Bytes(), &res) != nil || len(res.Choices) == 0 {
+		return nil
+	}
+	return &res.Choices[0].Message
 }
 
 // of is what came with each of n calls; nil where there was nothing.
@@ -78,26 +135,20 @@ func (e *extra) of(n int) []json.RawMessage {
 		}
 		return out
 	}
-	var res struct {
-		Choices []struct {
-			Message struct {
-				Calls []rawCall `json:"tool_calls"`
-			} `json:"message"`
-		} `json:"choices"`
-	}
-	if json.Unmarshal(e.whole.Bytes(), &res) != nil || len(res.Choices) == 0 {
+	m := e.read()
+	if m == nil {
 		return out
 	}
-	for i, c := range res.Choices[0].Message.Calls {
+	for i, c := range m.Calls {
 		if i < n {
-			out[i] = c.members()
+			out[i] = c.object()
 		}
 	}
 	return out
 }
 
-// members is the object of what is there, or nil.
-func (m extraMembers) members() json.RawMessage {
+// object is the object of what is there, or nil.
+func (m extraMembers) object() json.RawMessage {
 	for _, v := range []*json.RawMessage{&m.Extra, &m.Signature} {
 		if string(*v) == "null" {
 			*v = nil
@@ -113,26 +164,39 @@ func (m extraMembers) members() json.RawMessage {
 	return raw
 }
 
-// restore puts members back into the calls of a request, by the calls' ids.
-func restore(req *http.Request, extras map[string]json.RawMessage) (*http.Request, error) {
+// OfMessage is the key, among extras, of the members of the message whose first call
+// has the id.
+func OfMessage(firstCall string) string { return "message of " + firstCall }
+
+// restore puts members back into a request: into its calls by their ids, and into the
+// messages that they are in. With content a message of calls that has no text gets an
+// empty one.
+func restore(req *http.Request, extras map[string]json.RawMessage, content bool) (*http.Request, error) {
 	body, err := io.ReadAll(req.Body)
 	req.Body.Close()
 	if err != nil {
 		return nil, err
 	}
-	var request map[string]json.RawMessage
-	var messages []map[string]json.RawMessage
+	var request members
+	var messages []members
 	if json.Unmarshal(body, &request) == nil && json.Unmarshal(request["messages"], &messages) == nil {
 		for _, m := range messages {
-			var calls []map[string]json.RawMessage
+			var calls []members
 			if m["tool_calls"] == nil || json.Unmarshal(m["tool_calls"], &calls) != nil {
 				continue
 			}
-			for _, c := range calls {
+			for i, c := range calls {
 				var id string
-				if json.Unmarshal(c["id"], &id) == nil && extras[id] != nil {
-					_ = json.Unmarshal(extras[id], &c) // adds members to c; they were written by members
+				if json.Unmarshal(c["id"], &id) != nil {
+					continue
 				}
+				maps.Copy(c, object(extras[id]))
+				if i == 0 {
+					maps.Copy(m, object(extras[OfMessage(id)]))
+				}
+			}
+			if content && m["content"] == nil {
+				m["content"] = encode("")
 			}
 			m["tool_calls"] = encode(calls)
 		}
@@ -144,6 +208,13 @@ func restore(req *http.Request, extras map[string]json.RawMessage) (*http.Reques
 	again.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
 	again.Body, _ = again.GetBody()
 	return again, nil
+}
+
+// object is the members of an object that was kept; none where there is none.
+func object(raw json.RawMessage) members {
+	var m members
+	_ = json.Unmarshal(raw, &m)
+	return m
 }
 
 // encode is v as JSON with its texts as they are.

@@ -63,6 +63,8 @@ func Explain(err error, model, key string) Failure {
 	case strings.Contains(said, "content_filter"):
 		f.Cause = Filtered
 	case strings.Contains(said, "insufficient_quota"): // a 429 that waiting does not cure
+	case strings.Contains(said, "tool_use_failed"): // Groq's 400 for a call that the model wrote badly; it writes another one
+		f.Passing = true
 	case status == 0:
 		f.Passing = anyOf(said, "rate_limit", "overloaded", "server_error", "unavailable", "timeout")
 	default:

@@ -14,6 +14,7 @@ package wire
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -23,6 +24,7 @@ import (
 	"net/netip"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	openai "github.com/sashabaranov/go-openai"
@@ -45,6 +47,9 @@ type Transport struct {
 	close func()
 	after time.Duration // Retry-After of the last answer; less than zero for none
 	kind  string        // media type of the last answer that is no failure
+
+	content bool // messages of calls get an empty content
+	learned bool // the last answer told that they need it
 
 	extras map[string]json.RawMessage // that go back with calls, by their ids
 	extra  *extra                     // of the last answer
@@ -76,6 +81,17 @@ func (t *Transport) After() time.Duration { return t.after }
 // Kind is the media type of the last answer that is no failure.
 func (t *Transport) Kind() string { return t.kind }
 
+// Done reports whether the last answer was a stream that said that it is whole.
+func (t *Transport) Done() bool { return t.extra.done }
+
+// Learned reports whether the last answer was a failure that the next request, the same
+// one otherwise, avoids.
+func (t *Transport) Learned() bool { return t.learned }
+
+// Message is the members beyond the API that came with the message of the last answer,
+// an object; nil where there was nothing.
+func (t *Transport) Message() json.RawMessage { return t.extra.message() }
+
 // Refused is the error that the last answer, where it was no stream, has in place
 // of what was asked for or beside it, or nil.
 func (t *Transport) Refused() error { return refused(t.extra.whole.Bytes()) }
@@ -97,9 +113,10 @@ var (
 // RoundTrip implements http.RoundTripper.
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	t.after, t.extra = -1, &extra{}
-	if len(t.extras) > 0 && req.Body != nil {
+	t.learned = false
+	if (len(t.extras) > 0 || t.content) && req.Body != nil {
 		var err error
-		if req, err = restore(req, t.extras); err != nil {
+		if req, err = restore(req, t.extras, t.content); err != nil {
 			return nil, err
 		}
 	}
@@ -109,7 +126,9 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	if res.StatusCode >= http.StatusBadRequest {
 		t.after = retryAfter(res.Header, time.Now())
-		res.Body = body{io.LimitReader(res.Body, maxErrorBody), res.Body}
+		said, err := io.ReadAll(io.LimitReader(res.Body, maxErrorBody))
+		res.Body = body{io.MultiReader(bytes.NewReader(said), failing{err}), res.Body}
+		t.learn(res.StatusCode, said)
 		return res, nil
 	}
 	limited := &capped{r: res.Body, left: maxAnswer}
@@ -120,10 +139,28 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	case "text/event-stream":
 		res.Body = body{newDataLines(limited, t.extra.line), res.Body}
 	default:
-		res.Body = body{io.TeeReader(limited, &t.extra.whole), res.Body}
+		res.Body = body{&whole{from: limited, see: &t.extra.whole}, res.Body}
 	}
 	return res, nil
 }
+
+// learn finds out that an endpoint misses the member content in messages of calls, which
+// the API leaves out where there is no text, and which other endpoints refuse when it is
+// empty.
+func (t *Transport) learn(status int, said []byte) {
+	if t.content || status != http.StatusBadRequest && status != http.StatusUnprocessableEntity && status != http.StatusInternalServerError {
+		return
+	}
+	text := strings.ToLower(string(said))
+	if strings.Contains(text, "content") && anyOf(text, "missing", "required", "keyerror", "must have", "undefined") {
+		t.content, t.learned = true, true
+	}
+}
+
+// failing is a reader that ends with an error, or where that is nil just ends.
+type failing struct{ err error }
+
+func (f failing) Read([]byte) (int, error) { return 0, cmp.Or(f.err, io.EOF) }
 
 type body struct {
 	io.Reader
@@ -175,6 +212,7 @@ func (d *dataLines) Read(p []byte) (int, error) {
 			if err := refused(data); err != nil {
 				return 0, err
 			}
+			data = lenient(data, &openai.ChatCompletionStreamResponse{})
 			d.see(data)
 			d.rest = append(append(append(d.rest[:0], "data: "...), data...), '\n')
 		}
@@ -182,6 +220,30 @@ func (d *dataLines) Read(p []byte) (int, error) {
 	n := copy(p, d.rest)
 	d.rest = d.rest[n:]
 	return n, nil
+}
+
+// whole passes on an answer that is no stream, once all of it is there.
+type whole struct {
+	from io.Reader
+	see  *bytes.Buffer // gets the answer
+	rest *bytes.Reader
+	err  error // how the answer ended, other than by its end
+}
+
+func (w *whole) Read(p []byte) (int, error) {
+	if w.rest == nil {
+		var data []byte
+		if data, w.err = io.ReadAll(w.from); w.err == nil {
+			data = lenient(data, &openai.ChatCompletionResponse{})
+		}
+		w.see.Write(data)
+		w.rest = bytes.NewReader(data)
+	}
+	n, err := w.rest.Read(p)
+	if err == io.EOF && w.err != nil {
+		err = w.err
+	}
+	return n, err
 }
 
 // refused is the error that an answer has in place of what was asked for, or beside

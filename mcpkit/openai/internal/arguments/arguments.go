@@ -8,6 +8,7 @@ package arguments
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/aurorabot-dev/platform/internal/jsontext"
@@ -34,11 +35,19 @@ func Read(s string) (args *jsonvalue.Object, repairs []string, err error) {
 	limits := jsonvalue.Limits{Depth: 500, Strict: true}
 	v, err := jsonvalue.Parse([]byte(text), limits)
 	if err != nil && !errors.Is(err, jsonvalue.ErrDuplicate) && !errors.Is(err, jsontext.ErrDepth) {
-		if fixed := withoutTrailingCommas(text); fixed != text {
-			if w, e := jsonvalue.Parse([]byte(fixed), limits); e == nil {
-				v, err = w, nil
-				repairs = append(repairs, "a comma stood before a closing bracket")
+		for _, fix := range []struct {
+			of   func(string) string
+			what string
+		}{
+			{withoutTrailingCommas, "a comma stood before a closing bracket"},
+			{withEscapes, "a line end or another control character stood in a string as it is"},
+		} {
+			if fixed := fix.of(text); fixed != text {
+				text, repairs = fixed, append(repairs, fix.what)
 			}
+		}
+		if w, e := jsonvalue.Parse([]byte(text), limits); e == nil {
+			v, err = w, nil
 		}
 	}
 	if err != nil {
@@ -92,6 +101,30 @@ func withoutTrailingCommas(s string) string {
 			if after != "" && strings.IndexByte("}]", after[0]) >= 0 && before != "" && strings.IndexByte("{[,:", before[len(before)-1]) < 0 {
 				continue
 			}
+		}
+		b.WriteByte(s[i])
+	}
+	return b.String()
+}
+
+// withEscapes escapes the control characters that stand in strings, which JSON forbids
+// there (RFC 8259, section 7) and which can mean nothing but themselves, unless they
+// follow a backslash.
+func withEscapes(s string) string {
+	var b strings.Builder
+	inString := false
+	for i := 0; i < len(s); i++ {
+		switch ch := s[i]; {
+		case inString && ch == '\\' && i+1 < len(s):
+			if b.WriteByte(ch); s[i+1] < ' ' {
+				return s // which may stand for the line end or for nothing
+			}
+			i++
+		case ch == '"':
+			inString = !inString
+		case inString && ch < ' ':
+			fmt.Fprintf(&b, "\\u%04x", ch)
+			continue
 		}
 		b.WriteByte(s[i])
 	}

@@ -65,6 +65,12 @@ func (k *Codec) Checked() bool {
 // a sentence for the model.
 func (k *Codec) Decode(args *base.Node) (out *base.Node, repairs []string, err error) {
 	k.once.Do(k.prepare)
+	if inner, name := k.wrapped(args); inner != nil {
+		if out, repairs, err = k.Decode(inner); err == nil {
+			repairs = append(repairs, fmt.Sprintf("the arguments stood once more inside %q", name))
+		}
+		return out, repairs, err
+	}
 	d := decoder{Tree: k.shown, back: k.back}
 	out = d.value(args, []*base.Node{k.shown.Root}, "", 0).(*base.Node)
 	if err = k.validate(out); err != nil && d.doubtful {
@@ -78,6 +84,27 @@ func (k *Codec) Decode(args *base.Node) (out *base.Node, repairs []string, err e
 		return nil, nil, err
 	}
 	return out, d.repairs, nil
+}
+
+// wrappers are names that models give to the arguments as a whole.
+var wrappers = []string{"arguments", "parameters", "params", "args", "input"}
+
+// wrapped is the object inside args that holds the arguments, and its name, where args
+// can mean nothing else: it has no other member, but for the name of a function, and
+// the tool has parameters and none of that name. Otherwise it is nil.
+func (k *Codec) wrapped(args *base.Node) (inner *base.Node, name string) {
+	known := k.shown.Root.Object("properties")
+	for _, name := range wrappers {
+		inner := args.Object(name)
+		others := len(args.Keys()) - 1
+		if args.String("name") != "" && !known.Has("name") {
+			others--
+		}
+		if inner != nil && others == 0 && len(known.Keys()) > 0 && !known.Has(name) {
+			return inner, name
+		}
+	}
+	return nil, ""
 }
 
 // validate checks arguments against the server's own schema.
@@ -145,9 +172,10 @@ func (d *decoder) object(v *base.Node, at []*base.Node, ptr string, depth int) a
 			h := d.Hints[n]
 			if o := n.Object("properties").Object(key); o != nil {
 				below = append(below, o)
-				if h != nil && e == nil {
-					synthetic = synthetic || h.Nulls[key] || d.omit && h.Maybe[key]
-					d.doubtful = d.doubtful || h.Maybe[key]
+				if e == nil {
+					maybe := h != nil && h.Maybe[key] || d.mayLack(n, key, o)
+					synthetic = synthetic || h != nil && h.Nulls[key] || d.omit && maybe
+					d.doubtful = d.doubtful || maybe
 				}
 			} else if o := n.Object("additionalProperties"); o != nil {
 				below = append(below, o)
@@ -159,6 +187,12 @@ func (d *decoder) object(v *base.Node, at []*base.Node, ptr string, depth int) a
 		out.Set(name, d.value(e, below, ptr+"/"+base.Escape(name), depth+1))
 	}
 	return out
+}
+
+// mayLack reports whether an object that n describes may lack the member key, whose
+// schema is o and takes no null: a null there can only stand for nothing.
+func (d *decoder) mayLack(n *base.Node, key string, o *base.Node) bool {
+	return d.Takes(o, 0)&base.Null == 0 && !slices.Contains(n.List("required"), any(key))
 }
 
 // expand adds what references, intersections and the fitting branches of unions
