@@ -12,6 +12,7 @@ import (
 
 	openai "github.com/sashabaranov/go-openai"
 
+	"github.com/aurorabot-dev/platform/internal/jsontext"
 	"github.com/aurorabot-dev/platform/mcpkit/catalog"
 	"github.com/aurorabot-dev/platform/mcpkit/externalizer/modeltest"
 	"github.com/aurorabot-dev/platform/mcpkit/host"
@@ -88,7 +89,7 @@ func FuzzWhateverIsCalledTheConversationStaysLegal(f *testing.F) {
 		r.answer(t.Context(), x, &answer{finish: "tool_calls", calls: []openai.ToolCall{{ID: id, Function: fn}, {ID: id, Function: fn}}}, nil)
 		legal(t, r.res.Messages)
 		for _, got := range gate.got {
-			if !isObject(got) {
+			if !jsontext.IsObject([]byte(got)) {
 				t.Errorf("called with %q for %q", got, arguments)
 			}
 			if got == "{}" && strings.Trim(arguments, "`\"\\,{} \t\r\njsonJSONul\uFEFF") != "" {

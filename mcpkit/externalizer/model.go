@@ -14,8 +14,10 @@ import (
 	"github.com/cenkalti/backoff/v5"
 	openai "github.com/sashabaranov/go-openai"
 
+	"github.com/aurorabot-dev/platform/internal/jsontext"
 	"github.com/aurorabot-dev/platform/mcpkit/externalizer/wire"
 	export "github.com/aurorabot-dev/platform/mcpkit/openai"
+	"github.com/aurorabot-dev/platform/mcpkit/openai/streamed"
 )
 
 const (
@@ -167,7 +169,7 @@ func (r *run) stream(ctx context.Context, req openai.ChatCompletionRequest) (a *
 	defer s.Close()
 	a = &answer{}
 	var text, refusal, reasoning strings.Builder
-	var calls export.Collector
+	var calls streamed.Collector
 	for {
 		chunk, err := s.Recv()
 		if errors.Is(err, io.EOF) {
@@ -213,7 +215,9 @@ func (r *run) stream(ctx context.Context, req openai.ChatCompletionRequest) (a *
 // complete reports whether an answer that does not say why it ended can be taken for
 // whole: it says something, and no call may lack arguments.
 func (a *answer) complete() bool {
-	open := func(c openai.ToolCall) bool { return !isObject(c.Function.Arguments) || c.Function.Arguments == "{}" }
+	open := func(c openai.ToolCall) bool {
+		return !jsontext.IsObject([]byte(c.Function.Arguments)) || c.Function.Arguments == "{}"
+	}
 	return (a.text != "" || a.refusal != "" || len(a.calls) > 0) && !slices.ContainsFunc(a.calls, open)
 }
 

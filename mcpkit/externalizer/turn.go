@@ -12,7 +12,7 @@ import (
 	"github.com/oklog/ulid/v2"
 	openai "github.com/sashabaranov/go-openai"
 
-	"github.com/aurorabot-dev/platform/mcpkit/catalog"
+	"github.com/aurorabot-dev/platform/internal/jsontext"
 	"github.com/aurorabot-dev/platform/mcpkit/externalizer/wire"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
 	"github.com/aurorabot-dev/platform/mcpkit/host"
@@ -68,8 +68,8 @@ func (r *run) read(x *export.Export, wanted openai.ToolCall) (Call, openai.ToolC
 	call, err := x.Decode(wanted.Function.Name, wanted.Function.Arguments)
 	if err != nil {
 		f := *fault.From(err)
-		shown.Function = openai.FunctionCall{Name: legalName(wanted.Function.Name), Arguments: "{}"}
-		if isObject(wanted.Function.Arguments) {
+		shown.Function = openai.FunctionCall{Name: export.LegalName(wanted.Function.Name), Arguments: "{}"}
+		if jsontext.IsObject([]byte(wanted.Function.Arguments)) {
 			shown.Function.Arguments = wanted.Function.Arguments
 		} else if strings.TrimSpace(wanted.Function.Arguments) != "" {
 			f.Data, _ = json.Marshal(map[string]string{"sent": wire.OneLine(wanted.Function.Arguments, 300)})
@@ -79,14 +79,10 @@ func (r *run) read(x *export.Export, wanted openai.ToolCall) (Call, openai.ToolC
 	}
 	c.Tool, c.Arguments, c.Repairs = call.ID, call.Arguments, call.Repairs
 	shown.Function = openai.FunctionCall{Name: x.Name(call.ID), Arguments: wanted.Function.Arguments}
-	if !isObject(wanted.Function.Arguments) {
+	if !jsontext.IsObject([]byte(wanted.Function.Arguments)) {
 		shown.Function.Arguments = string(call.Arguments)
 	}
 	return c, shown
-}
-
-func isObject(s string) bool {
-	return strings.HasPrefix(strings.TrimSpace(s), "{") && json.Valid([]byte(s))
 }
 
 // id is a call's id in the profile's form, another one where the model gave
@@ -99,20 +95,6 @@ func (r *run) id(x *export.Export, given string) string {
 	}
 	r.ids[id] = true
 	return id
-}
-
-// legalName is an invented name in characters that the API takes back.
-func legalName(s string) string {
-	b := []byte(s[:min(len(s), catalog.MaxExportName)])
-	for i, c := range b {
-		if c != '_' && c != '-' && (c < '0' || c > '9') && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z') {
-			b[i] = '_'
-		}
-	}
-	if len(b) == 0 {
-		return "unnamed"
-	}
-	return string(b)
 }
 
 // carry takes the calls that have no error yet to the gate, a bounded number at

@@ -20,6 +20,7 @@ import (
 	"github.com/aurorabot-dev/platform/mcpkit/catalog"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
 	"github.com/aurorabot-dev/platform/mcpkit/internal/cputime"
+	"github.com/aurorabot-dev/platform/mcpkit/openai/streamed"
 )
 
 // aCase is one line of testdata/cases.json: a report or a provider's rule.
@@ -423,7 +424,7 @@ func (t *trial) callChecks() map[string]func(json.RawMessage) {
 			}
 		},
 		"stream_indexes": func(w json.RawMessage) {
-			var c Collector
+			var c streamed.Collector
 			args := into[[]string](t, t.c.Expected["arguments"])
 			indexes := into[[]int](t, w)
 			for i, index := range indexes {

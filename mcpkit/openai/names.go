@@ -83,3 +83,17 @@ func (x *Export) resolve(name string) (it *item, repaired string, err *fault.Err
 	slices.Sort(found.Candidates)
 	return nil, "", &found
 }
+
+// LegalName is a name that a model invented, in characters that the API takes back.
+func LegalName(s string) string {
+	b := []byte(s[:min(len(s), catalog.MaxExportName)])
+	for i, c := range b {
+		if c != '_' && c != '-' && (c < '0' || c > '9') && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z') {
+			b[i] = '_'
+		}
+	}
+	if len(b) == 0 {
+		return "unnamed"
+	}
+	return string(b)
+}

@@ -10,7 +10,7 @@ import (
 
 	openai "github.com/sashabaranov/go-openai"
 
-	export "github.com/aurorabot-dev/platform/mcpkit/openai"
+	"github.com/aurorabot-dev/platform/mcpkit/openai/streamed"
 )
 
 // Some endpoints give a call, or the message that it is in, members that the API does
@@ -32,9 +32,9 @@ type rawCall struct {
 
 // extra collects the members of one answer's calls.
 type extra struct {
-	whole bytes.Buffer     // an answer that is no stream
-	calls export.Collector // of a stream: each call's members in the place of its arguments
-	done  bool             // the stream said that it is whole
+	whole bytes.Buffer       // an answer that is no stream
+	calls streamed.Collector // of a stream: each call's members in the place of its arguments
+	done  bool               // the stream said that it is whole
 
 	details []json.RawMessage // reasoning_details of a stream's message, in order
 	empty   bool              // its reasoning_content came and had nothing in it

@@ -1,4 +1,11 @@
-package openai
+// Package streamed puts the tool calls of a streamed answer together.
+//
+//	var calls streamed.Collector
+//	for … { calls.Add(chunk.Choices[0].Delta.ToolCalls) }
+//	calls.Calls() // whole
+//
+// What a call means is read elsewhere.
+package streamed
 
 import (
 	"encoding/json"
