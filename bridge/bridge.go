@@ -51,7 +51,9 @@ type Options struct {
 	Redact func([]byte) []byte
 	// RedactText does the same for plain text. nil does it by way of Redact.
 	RedactText func(string) string
-	// Store keeps data that is too large for an envelope. nil cuts it.
+	// Store keeps data that is too large for an envelope. An envelope is published
+	// only once the store has its data; until then Put is tried again, unless its
+	// error is artifact.ErrTooLarge, which cuts the data. nil cuts all.
 	Store Store
 	// MaxData is the largest payload.data in bytes; larger data becomes a
 	// preview and an artifact. Zero means 256 KiB.
@@ -140,6 +142,10 @@ func (b *Bridge) publish(batch []signal.Signal) {
 	var origins []origin
 	for i := range batch {
 		items, origins = b.add(items, origins, &batch[i])
+	}
+	if err := b.ctx.Err(); err != nil { // large data of an envelope may not be in the store
+		b.o.Logger.Error("closing with unpublished envelopes", "count", len(items), "error", err)
+		return
 	}
 	for len(items) > 0 {
 		receipts, err := b.o.Bus.Publish(b.ctx, items...)

@@ -9,12 +9,14 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/aurorabot-dev/platform/amp"
 	"github.com/aurorabot-dev/platform/bridge/bus"
+	"github.com/aurorabot-dev/platform/mcpkit/artifact"
 	"github.com/aurorabot-dev/platform/mcpkit/signal"
 )
 
@@ -308,6 +310,76 @@ func TestLargeDataBecomesAPreviewAndAnArtifact(t *testing.T) {
 	if len(data) > 5000 || !o.Truncated || o.Size != len(large) || !strings.HasPrefix(large, strings.TrimSuffix(o.Preview, "…")) ||
 		len(shelf.kept) != 1 || string(shelf.kept[0]) != large {
 		t.Errorf("data is %.200s", data)
+	}
+}
+
+// fullShelf is a store that has no room for the first so many contents.
+type fullShelf struct {
+	shelf
+	fail  int
+	err   error
+	tried chan struct{}
+}
+
+func (s *fullShelf) Put(ctx context.Context, data []byte, mime string) (any, error) {
+	if s.tried != nil {
+		s.tried <- struct{}{}
+	}
+	if s.fail != 0 {
+		s.fail--
+		return nil, s.err
+	}
+	return s.shelf.Put(ctx, data, mime)
+}
+
+func largeEvent(acks *[]signal.Ack) signal.Signal {
+	return signal.Signal{
+		Kind: signal.AppEvent, Server: "app", Ack: func(a signal.Ack) { *acks = append(*acks, a) },
+		Params: json.RawMessage(`{"type":"t","idempotency_key":"k","data":"` + strings.Repeat("x", 300_000) + `"}`),
+	}
+}
+
+func TestAnEventWaitsUntilItsLargeDataIsKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var acks []signal.Ack
+		store := &fullShelf{fail: 3, err: syscall.ENOSPC}
+		m := through(t, Options{Store: store}, largeEvent(&acks))
+		if len(m.items) != 1 || len(acks) != 1 || len(store.kept) != 1 {
+			t.Fatalf("%d events, %d acks, %d contents kept; want one of each", len(m.items), len(acks), len(store.kept))
+		}
+		var o oversized
+		if err := json.Unmarshal(m.items[0].Envelope.Payload.Data, &o); err != nil || o.Artifact == nil {
+			t.Errorf("the event names no artifact: %+v, %v", o, err)
+		}
+	})
+}
+
+func TestAnEventWhoseLargeDataIsNotKeptIsNeitherPublishedNorAcknowledged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var acks []signal.Ack
+		m := newMemory()
+		store := &fullShelf{fail: -1, err: syscall.ENOSPC, tried: make(chan struct{}, 1000)}
+		b := New(Options{Bus: m, Store: store})
+		if err := b.Observe(t.Context(), largeEvent(&acks)); err != nil {
+			t.Fatal(err)
+		}
+		<-store.tried
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if err := b.Close(ctx); err == nil {
+			t.Error("closing did not say that a signal was not published")
+		}
+		if len(m.items) != 0 || len(acks) != 0 {
+			t.Errorf("%d events were published and %d acknowledged without their data", len(m.items), len(acks))
+		}
+	})
+}
+
+func TestLargeDataThatTheStoreNeverTakesIsCut(t *testing.T) {
+	var acks []signal.Ack
+	m := through(t, Options{Store: &fullShelf{fail: -1, err: fmt.Errorf("put: %w", artifact.ErrTooLarge)}}, largeEvent(&acks))
+	if len(m.items) != 1 || len(acks) != 1 {
+		t.Errorf("%d events, %d acks; want one of each", len(m.items), len(acks))
 	}
 }
 

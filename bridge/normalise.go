@@ -12,6 +12,7 @@ import (
 	"github.com/aurorabot-dev/platform/amp"
 	"github.com/aurorabot-dev/platform/bridge/bus"
 	"github.com/aurorabot-dev/platform/internal/jsontext"
+	"github.com/aurorabot-dev/platform/mcpkit/artifact"
 	"github.com/aurorabot-dev/platform/mcpkit/signal"
 )
 
@@ -298,18 +299,40 @@ func (b *Bridge) bound(data json.RawMessage) json.RawMessage {
 	}
 	o := oversized{Truncated: true, Size: len(data), Preview: cut(strings.ToValidUTF8(string(data[:min(len(data), maxPreview+utf8.UTFMax)]), "\uFFFD"), maxPreview)}
 	if b.o.Store != nil {
-		ref, err := b.o.Store.Put(b.ctx, data, "application/json")
-		if err != nil {
-			b.o.Logger.Error("keeping large data failed", "size", len(data), "error", err)
-		} else {
-			o.Artifact = ref
-		}
+		o.Artifact = b.keep(data)
 	}
 	raw, err := json.Marshal(o)
 	if err != nil {
 		return nil
 	}
 	return raw
+}
+
+// keep puts data into the store and returns where it is. The content is part of
+// the event, so keep tries until the content is durable: the event waits, like one
+// that the bus does not take, and holds back its server. keep returns nil where the
+// store never takes content of that size, and when the bridge is closed for good;
+// in the latter case the envelope must not be published.
+func (b *Bridge) keep(data json.RawMessage) any {
+	for {
+		ref, err := b.o.Store.Put(b.ctx, data, "application/json")
+		if err == nil {
+			return ref
+		}
+		if b.ctx.Err() != nil {
+			return nil
+		}
+		if errors.Is(err, artifact.ErrTooLarge) {
+			b.o.Logger.Error("large data is cut, as the store takes none of that size", "size", len(data), "error", err)
+			return nil
+		}
+		b.o.Logger.Error("keeping large data failed, trying again", "size", len(data), "error", err)
+		select {
+		case <-time.After(retryPause):
+		case <-b.ctx.Done():
+			return nil
+		}
+	}
 }
 
 // cut shortens s to at most n bytes at a rune's edge.
