@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -246,6 +247,24 @@ func TestALargeResultIsKeptWholeAndPreviewed(t *testing.T) {
 	}
 	if len(step.Preview) > 60 || !strings.HasPrefix(text, strings.TrimSuffix(step.Preview, "…")) {
 		t.Errorf("the preview is %q", step.Preview)
+	}
+}
+
+// brokenShelf is a store that cannot write.
+type brokenShelf struct{}
+
+func (brokenShelf) Put(context.Context, []byte, string) (any, error) { return nil, syscall.ENOSPC }
+
+func TestALargeResultThatTheStoreCannotKeepIsInTheAnswerItself(t *testing.T) {
+	rec := &recorder{}
+	h := host.New(host.Options{Client: serve(t, rec, map[string]string{"s": "echo"}), Sink: rec, Store: brokenShelf{}, MaxResult: 1000})
+	args, _ := json.Marshal(map[string]string{"message": strings.Repeat("x", 5000)})
+	res, err := h.Call(t.Context(), host.Call{Name: "s.echo", Arguments: args, Answer: &host.Answer{ID: "answer-1"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if step := rec.last(); step.Artifact != nil || len(res.Raw) < 5000 || !bytes.Equal(step.Result, res.Raw) {
+		t.Errorf("of %d bytes the event has %d, and the artifact %s", len(res.Raw), len(step.Result), step.Artifact)
 	}
 }
 

@@ -93,7 +93,8 @@ func (f *Filter) Text(text string) string {
 
 // Keep puts a result that is larger than MaxResult into the store and says where it
 // is. It is nil for a smaller one, without a store, and where storing failed: the
-// caller still has the result and the event its preview.
+// caller still has the result, and the event that answers a call by file has it whole.
+// The event of any other call has only the preview.
 func (f *Filter) Keep(ctx context.Context, raw json.RawMessage) any {
 	if len(raw) <= f.MaxResult || f.Store == nil {
 		return nil
