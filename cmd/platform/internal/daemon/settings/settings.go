@@ -317,9 +317,19 @@ func (l Log) Adjustable(w io.Writer) (*slog.Logger, *slog.LevelVar) {
 	}
 	opts := &slog.HandlerOptions{Level: level}
 	if l.Format == "json" {
+		opts.ReplaceAttr = withUnit
 		return slog.New(slog.NewJSONHandler(w, opts)), level
 	}
 	return slog.New(slog.NewTextHandler(w, opts)), level
+}
+
+// withUnit writes a duration as text, such as "1.5s", which the handler for JSON would
+// write as a bare number of nanoseconds.
+func withUnit(_ []string, a slog.Attr) slog.Attr {
+	if a.Value.Kind() == slog.KindDuration {
+		a.Value = slog.StringValue(a.Value.Duration().String())
+	}
+	return a
 }
 
 // Routes are the routes of event types as the bridge takes them.
