@@ -13,6 +13,7 @@ import (
 	"github.com/aurorabot-dev/platform/bridge/journal/space"
 	"github.com/aurorabot-dev/platform/bridge/natsbus"
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/daemon/settings"
+	"github.com/aurorabot-dev/platform/cmd/platform/internal/daemon/teardown"
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/metrics"
 	"github.com/aurorabot-dev/platform/mcpkit/artifact"
 )
@@ -38,7 +39,7 @@ type eventBus interface {
 }
 
 // openBus opens what carries envelopes to the Brain.
-func (p *Platform) openBus(ctx context.Context, down *teardown) (err error) {
+func (p *Platform) openBus(ctx context.Context, down *teardown.Stack) (err error) {
 	switch n := p.o.NATS; p.o.Bus {
 	case settings.NATSBus:
 		b, err := natsbus.Open(ctx, natsbus.Options{
@@ -74,7 +75,7 @@ func (p *Platform) openBus(ctx context.Context, down *teardown) (err error) {
 			}
 		}
 	}
-	down.add("bus", p.closeBus)
+	down.Add("bus", p.closeBus)
 	for _, problem := range p.bus.Problems() {
 		p.log.Warn("bus", "problem", problem)
 	}
@@ -97,7 +98,7 @@ const lookEvery = 5 * time.Second
 
 // retain removes what is too old, now and every hour until the teardown; and
 // while the disk is nearly full, as often as a twentieth of the time allows.
-func (p *Platform) retain(ctx context.Context, down *teardown) {
+func (p *Platform) retain(ctx context.Context, down *teardown.Stack) {
 	ctx, stop := context.WithCancel(ctx)
 	done := make(chan struct{})
 	go func() {
@@ -119,7 +120,7 @@ func (p *Platform) retain(ctx context.Context, down *teardown) {
 			}
 		}
 	}()
-	down.add("retention", func(context.Context) error { stop(); <-done; return nil })
+	down.Add("retention", func(context.Context) error { stop(); <-done; return nil })
 }
 
 // minArtifactAge keeps artifacts that an event may just be about to name.

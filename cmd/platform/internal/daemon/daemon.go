@@ -6,9 +6,10 @@
 //	err = daemon.Run(ctx, o, log, daemon.Hooks{})      // until ctx ends
 //
 // Below it, package settings has what can be set, servers what is made of
-// manifests, authority the way to remote servers, and check tries out what is
-// configured without a platform. What the parts do is in their packages; how any
-// of it is shown to people, in the verbs.
+// manifests and its state, backend what answers the local API, authority the way to
+// remote servers, teardown the end of all in order, and check tries out what is
+// configured without a platform. What the parts do is in their packages; how any of
+// it is shown to people, in the verbs.
 package daemon
 
 import (
@@ -22,15 +23,15 @@ import (
 	"sync"
 	"time"
 
-	"github.com/hashicorp/go-multierror"
-
 	"github.com/aurorabot-dev/platform/bridge"
 	"github.com/aurorabot-dev/platform/bridge/outbox"
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/control/endpoint"
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/control/server"
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/daemon/authority"
+	"github.com/aurorabot-dev/platform/cmd/platform/internal/daemon/backend"
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/daemon/servers"
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/daemon/settings"
+	"github.com/aurorabot-dev/platform/cmd/platform/internal/daemon/teardown"
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/metrics"
 	"github.com/aurorabot-dev/platform/mcpkit/artifact"
 	"github.com/aurorabot-dev/platform/mcpkit/client"
@@ -62,8 +63,9 @@ type Hooks struct {
 	Settings *settings.Source
 }
 
-// Platform is a running platform. It is the control API's Backend.
+// Platform is a running platform. Its Backend answers the local API.
 type Platform struct {
+	*backend.Backend
 	o       settings.Options
 	log     *slog.Logger
 	layout  settings.Layout
@@ -82,13 +84,13 @@ type Platform struct {
 	kit       *serverkit.Kit
 	authority *authority.Authority
 	connector *servers.Connector
+	servers   *servers.Directory
 	gate      *policy.Gate
 	host      *host.Host
 	offers    *offers.Reader
 	gateway   *gateway.Gateway
 	settled   chan struct{} // closed once each server of the start is ready or has failed
-	subs      subscriptions
-	problems  []string // found at start
+	problems  []string      // found at start
 
 	everything view.View // what this user's own programs see
 	gatewayURL string    // empty: it is not open over HTTP
@@ -117,10 +119,10 @@ func Run(ctx context.Context, o settings.Options, log *slog.Logger, hooks Hooks)
 	p.redactor = redact.New(nil)
 	p.secrets = authority.NewSecrets(p.redactor)
 	p.log = slog.New(p.redactor.Handler(log.Handler()))
-	down := &teardown{log: p.log}
+	down := &teardown.Stack{Log: p.log}
 	defer func() {
 		live := p.options()
-		err = errors.Join(err, down.run(context.WithoutCancel(ctx), live.Shutdown()))
+		err = errors.Join(err, down.Run(context.WithoutCancel(ctx), live.Shutdown()))
 	}()
 
 	if p.problems, err = p.layout.Make(); err != nil {
@@ -130,7 +132,7 @@ func Run(ctx context.Context, o settings.Options, log *slog.Logger, hooks Hooks)
 	if err != nil {
 		return err
 	}
-	down.add("lock", func(context.Context) error { unlock(); return nil })
+	down.Add("lock", func(context.Context) error { unlock(); return nil })
 
 	if p.artifacts, err = artifact.Open(p.layout.Artifacts(), artifact.Options{}); err != nil {
 		return err
@@ -147,7 +149,7 @@ func Run(ctx context.Context, o settings.Options, log *slog.Logger, hooks Hooks)
 		Bus: p.bus, Logger: p.log, Store: store, Routes: o.Routes(),
 		Redact: p.redactJSON, RedactText: p.redactText,
 	})
-	down.add("bridge", p.bridge.Close)
+	down.Add("bridge", p.bridge.Close)
 	p.metrics = metrics.New(metrics.Sources{
 		Version: settings.BuildVersion().Version, Events: p.bridge.Counts, Bus: p.busMetrics, Servers: p.serverMetrics,
 	})
@@ -163,7 +165,7 @@ func Run(ctx context.Context, o settings.Options, log *slog.Logger, hooks Hooks)
 	}); err != nil {
 		return err
 	}
-	down.add("sessions", p.manager.Close)
+	down.Add("sessions", p.manager.Close)
 	if p.authority, err = authority.New(o, p.log, p.secrets.Learn); err != nil {
 		return err
 	}
@@ -174,12 +176,13 @@ func Run(ctx context.Context, o settings.Options, log *slog.Logger, hooks Hooks)
 	}); err != nil {
 		return err
 	}
-	down.add("servers", p.kit.Shutdown)
+	down.Add("servers", p.kit.Shutdown)
+	p.servers = &servers.Directory{Kit: p.kit, Manager: p.manager, Manifests: p.running}
 	if err := p.openPolicy(ctx, down); err != nil {
 		return err
 	}
 	p.host = host.New(host.Options{
-		Client: p.manager, Sink: sink, Gate: p.gate, Down: p.down, Logger: p.log, Prefix: o.Tool.Prefix, Profile: o.Tool.Profile,
+		Client: p.manager, Sink: sink, Gate: p.gate, Down: p.servers.Down, Logger: p.log, Prefix: o.Tool.Prefix, Profile: o.Tool.Profile,
 		Redact: p.redactResult, Store: store, MaxPreview: o.Call.MaxPreview, MaxResult: o.Call.MaxResult,
 	})
 	p.offers = offers.New(offers.Options{
@@ -189,6 +192,11 @@ func Run(ctx context.Context, o settings.Options, log *slog.Logger, hooks Hooks)
 	if err := p.openGateway(ctx, down); err != nil {
 		return err
 	}
+	p.Backend = backend.New(backend.Options{
+		Layout: p.layout, Started: p.started, Logger: p.log, Servers: p.servers, Host: p.host, Offers: p.offers, Gate: p.gate,
+		Gateway: p.gateway, View: &p.everything, Journal: p.bus.Journal(), Events: p.bridge.Counts,
+		Degraded: p.busErr, Problems: p.problemsNow,
+	})
 	if err := p.openAPI(ctx, down); err != nil {
 		return err
 	}
@@ -212,7 +220,7 @@ func Run(ctx context.Context, o settings.Options, log *slog.Logger, hooks Hooks)
 
 // settle waits until each server of the start is ready or has failed once, and
 // tells.
-func (p *Platform) settle(ctx context.Context, tell func(*Platform), down *teardown) {
+func (p *Platform) settle(ctx context.Context, tell func(*Platform), down *teardown.Stack) {
 	ctx, stop := context.WithCancel(ctx)
 	done := make(chan struct{})
 	go func() {
@@ -225,7 +233,7 @@ func (p *Platform) settle(ctx context.Context, tell func(*Platform), down *teard
 			tell(p)
 		}
 	}()
-	down.add("settled", func(context.Context) error { stop(); <-done; return nil })
+	down.Add("settled", func(context.Context) error { stop(); <-done; return nil })
 }
 
 // awaitTool returns when there is a tool of that name, or the platform has
@@ -248,15 +256,15 @@ func (p *Platform) awaitTool(ctx context.Context, name string) {
 }
 
 // watchLogins has servers connected that people log in to.
-func (p *Platform) watchLogins(ctx context.Context, down *teardown) {
+func (p *Platform) watchLogins(ctx context.Context, down *teardown.Stack) {
 	ctx, stop := context.WithCancel(ctx)
 	done := make(chan struct{})
 	go func() { defer close(done); p.authority.Run(ctx, p.kit) }()
-	down.add("logins", func(context.Context) error { stop(); <-done; p.authority.Close(); return nil })
+	down.Add("logins", func(context.Context) error { stop(); <-done; p.authority.Close(); return nil })
 }
 
 // openAPI answers the local API from here on.
-func (p *Platform) openAPI(ctx context.Context, down *teardown) error {
+func (p *Platform) openAPI(ctx context.Context, down *teardown.Stack) error {
 	socket, moved, err := endpoint.Listen(p.o.Data)
 	if err != nil {
 		return err
@@ -277,16 +285,16 @@ func (p *Platform) openAPI(ctx context.Context, down *teardown) error {
 	done := make(chan error, 1)
 	go func() {
 		done <- server.Serve(ctx, server.Options{
-			Backend: p, Logger: p.log, Socket: socket, TCP: tcp, Token: token, Grace: 2 * time.Second,
+			Backend: p.Backend, Logger: p.log, Socket: socket, TCP: tcp, Token: token, Grace: 2 * time.Second,
 			Metrics: p.metrics,
 		})
 	}()
-	down.add("api", func(context.Context) error { stop(); return <-done })
+	down.Add("api", func(context.Context) error { stop(); return <-done })
 	return nil
 }
 
 // openOutbox carries out the calls that a Brain asks for with files.
-func (p *Platform) openOutbox(ctx context.Context, sink signal.Sink, down *teardown) error {
+func (p *Platform) openOutbox(ctx context.Context, sink signal.Sink, down *teardown.Stack) error {
 	x, err := outbox.New(outbox.Options{Dir: p.layout.Outbox(), Caller: p.host, Answer: p.host.AnswerInput, Sink: sink, Logger: p.log, Ready: p.awaitTool})
 	if err != nil {
 		return err
@@ -294,7 +302,7 @@ func (p *Platform) openOutbox(ctx context.Context, sink signal.Sink, down *teard
 	ctx, stop := context.WithCancelCause(context.WithoutCancel(ctx)) // for a cause of its own
 	done := make(chan struct{})
 	go func() { defer close(done); x.Run(ctx) }()
-	down.add("outbox", func(context.Context) error {
+	down.Add("outbox", func(context.Context) error {
 		stop(fault.New(fault.Interrupted, "the platform shut down during the call"))
 		<-done
 		return nil
@@ -333,46 +341,4 @@ func tee(next signal.Sink, see func(signal.Signal)) signal.Sink {
 		see(s)
 		return next.Observe(ctx, s)
 	})
-}
-
-// teardown takes down in reverse order what was set up.
-type teardown struct {
-	log   *slog.Logger
-	steps []step
-}
-
-type step struct {
-	name string
-	do   func(context.Context) error
-}
-
-func (t *teardown) add(name string, do func(context.Context) error) {
-	t.steps = append(t.steps, step{name, do})
-}
-
-// lastMoment is what a step has after the bound to end by force.
-const lastMoment = 3 * time.Second
-
-// run does all steps, also after one failed, within the bound altogether. One that
-// does not heed it is left behind, so that what is below it is closed too.
-func (t *teardown) run(ctx context.Context, bound time.Duration) error {
-	ctx, cancel := context.WithTimeout(ctx, bound)
-	defer cancel()
-	end := time.Now().Add(bound)
-	var faults *multierror.Error
-	for i := len(t.steps) - 1; i >= 0; i-- {
-		begun, done := time.Now(), make(chan error, 1)
-		go func() { done <- t.steps[i].do(ctx) }()
-		var err error
-		select {
-		case err = <-done:
-		case <-time.After(max(time.Until(end), 0) + lastMoment):
-			err = errors.New("it does not end")
-		}
-		if err != nil {
-			faults = multierror.Append(faults, fmt.Errorf("closing %s: %w", t.steps[i].name, err))
-		}
-		t.log.Debug("closed", "part", t.steps[i].name, "took", time.Since(begun))
-	}
-	return faults.ErrorOrNil()
 }

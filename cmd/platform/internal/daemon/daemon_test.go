@@ -25,6 +25,7 @@ import (
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/control"
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/daemon/check"
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/daemon/settings"
+	"github.com/aurorabot-dev/platform/cmd/platform/internal/daemon/teardown"
 	"github.com/aurorabot-dev/platform/mcpkit/fakeserver"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
 	"github.com/aurorabot-dev/platform/mcpkit/host/offers"
@@ -877,11 +878,11 @@ func TestAPartThatDoesNotEndKeepsNothingElseOpen(t *testing.T) {
 		never := make(chan struct{})
 		defer close(never)
 		closed := false
-		down := &teardown{log: slog.New(slog.DiscardHandler)}
-		down.add("lock", func(context.Context) error { closed = true; return nil })
-		down.add("patient", func(ctx context.Context) error { <-ctx.Done(); return nil })
-		down.add("stuck", func(context.Context) error { <-never; return nil })
-		err := down.run(t.Context(), time.Minute)
+		down := &teardown.Stack{Log: slog.New(slog.DiscardHandler)}
+		down.Add("lock", func(context.Context) error { closed = true; return nil })
+		down.Add("patient", func(ctx context.Context) error { <-ctx.Done(); return nil })
+		down.Add("stuck", func(context.Context) error { <-never; return nil })
+		err := down.Run(t.Context(), time.Minute)
 		if err == nil || !strings.Contains(err.Error(), "closing stuck: it does not end") || strings.Contains(err.Error(), "patient") {
 			t.Errorf("the error is %v", err)
 		}

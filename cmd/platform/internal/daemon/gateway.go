@@ -2,15 +2,12 @@ package daemon
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"net"
 
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/daemon/settings"
-	"github.com/aurorabot-dev/platform/mcpkit/fault"
+	"github.com/aurorabot-dev/platform/cmd/platform/internal/daemon/teardown"
 	"github.com/aurorabot-dev/platform/mcpkit/gateway"
-	"github.com/aurorabot-dev/platform/mcpkit/gateway/stdio"
 	"github.com/aurorabot-dev/platform/mcpkit/gateway/streamable"
 	"github.com/aurorabot-dev/platform/mcpkit/gateway/streamable/access"
 	"github.com/aurorabot-dev/platform/mcpkit/gateway/view"
@@ -18,7 +15,7 @@ import (
 )
 
 // openGateway serves other MCP hosts from here on.
-func (p *Platform) openGateway(ctx context.Context, down *teardown) error {
+func (p *Platform) openGateway(ctx context.Context, down *teardown.Stack) error {
 	o := p.o.Gateway
 	p.gateway = gateway.New(gateway.Options{
 		Host: p.host, Offers: p.offers, Servers: p.gatewayServers, Settled: p.settled, Approvals: p.gate.Approvals, Logger: p.log, Version: settings.Version,
@@ -26,7 +23,7 @@ func (p *Platform) openGateway(ctx context.Context, down *teardown) error {
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
 	done := make(chan struct{})
 	go func() { defer close(done); p.gateway.Run(running) }()
-	down.add("gateway", func(context.Context) error { stop(); <-done; return nil })
+	down.Add("gateway", func(context.Context) error { stop(); <-done; return nil })
 	if o.Listen == "" {
 		return nil
 	}
@@ -53,7 +50,7 @@ func (p *Platform) openGateway(ctx context.Context, down *teardown) error {
 	serving, end := context.WithCancel(context.WithoutCancel(ctx))
 	failed := make(chan error, 1)
 	go func() { failed <- streamable.Serve(serving, l, streamable.New(h)) }()
-	down.add("gateway over http", func(context.Context) error { end(); return <-failed })
+	down.Add("gateway over http", func(context.Context) error { end(); return <-failed })
 	return nil
 }
 
@@ -77,25 +74,4 @@ func (p *Platform) tellGateway(s signal.Signal) {
 	if p.gateway != nil {
 		p.gateway.Observe(context.Background(), s) // it does not wait
 	}
-}
-
-// Gateway serves one MCP host over a pair of pipes, with one server under its own
-// names or, where server is empty, with all.
-func (p *Platform) Gateway(ctx context.Context, server string) (func(ctx context.Context, in io.Reader, out io.Writer) error, error) {
-	v := &p.everything
-	if server != "" {
-		if v = p.gateway.Only(ctx, v, p.serverName(server)); v == nil {
-			if p.kitStatus(p.serverName(server)) != nil {
-				return nil, fault.New(fault.ServerNotReady, "server %s is not ready", server).Retry()
-			}
-			return nil, p.unknownServer(server)
-		}
-	}
-	return func(ctx context.Context, in io.Reader, out io.Writer) error {
-		err := stdio.Serve(ctx, p.gateway, v, in, out)
-		if err != nil && !errors.Is(err, net.ErrClosed) {
-			p.log.Info("a client of the gateway is gone", "error", err)
-		}
-		return err
-	}, nil
 }

@@ -216,7 +216,7 @@ func TestEveryKeyOfAManifestThatIsChangedTakesEffect(t *testing.T) {
 		case "mcp.env":
 			c.value = map[string]any{"AURORA_FAKE_SERVER": "modern", "OTHER": "other"}
 		}
-		before := r.kitStatus("s")
+		before := r.servers.Status("s")
 		r.write("s.yaml", with(t, base, key, c.value))
 		r.Reload()
 		if faults := r.Faults(); len(faults) > 0 {
@@ -227,24 +227,24 @@ func TestEveryKeyOfAManifestThatIsChangedTakesEffect(t *testing.T) {
 			r.phase("s", "disabled")
 		case replaced:
 			r.until(key+" has the server replaced", func() (bool, any) {
-				s := r.kitStatus("s")
+				s := r.servers.Status("s")
 				return s.Phase == serverkit.Ready && s.PID != before.PID, s
 			})
 		}
-		if now := r.kitStatus("s"); c.effect == inPlace && now.PID != before.PID {
+		if now := r.servers.Status("s"); c.effect == inPlace && now.PID != before.PID {
 			t.Errorf("%s: the server was replaced, which it need not be", key)
 		}
 		if c.seen != nil {
-			if err := c.seen(r, *r.kitStatus("s")); err != nil {
+			if err := c.seen(r, *r.servers.Status("s")); err != nil {
 				t.Errorf("%s: %v", key, err)
 			}
 		}
 		if c.effect != inPlace { // what follows begins from the same server
-			pid := r.kitStatus("s").PID
+			pid := r.servers.Status("s").PID
 			r.write("s.yaml", base)
 			r.Reload()
 			r.until(key+" is as it was", func() (bool, any) {
-				s := r.kitStatus("s")
+				s := r.servers.Status("s")
 				return s.Phase == serverkit.Ready && s.PID != pid, s
 			})
 		}
@@ -314,14 +314,17 @@ func TestACallInFlightIsAnsweredByTheServerThatItsManifestReplaces(t *testing.T)
 		}
 		return len(input) == 1, input
 	})
-	pid := r.kitStatus("s").PID
+	pid := r.servers.Status("s").PID
 	r.write("s.yaml", with(t, base, "mcp.elicitation", false))
 	r.Reload()
-	r.until("the drain", func() (bool, any) { s := r.kitStatus("s"); return s.Phase == serverkit.Stopping && s.Waiting != "", s })
+	r.until("the drain", func() (bool, any) {
+		s := r.servers.Status("s")
+		return s.Phase == serverkit.Stopping && s.Waiting != "", s
+	})
 	if _, err := r.call("s.echo", "x"); err == nil || !strings.Contains(err.Error(), "is being replaced") {
 		t.Errorf("a new call: %v", err)
 	}
-	if now := r.kitStatus("s").PID; now != pid {
+	if now := r.servers.Status("s").PID; now != pid {
 		t.Errorf("process %d is gone with its call in flight: %d", pid, now)
 	}
 	a.ask(200, "POST", "/v1/calls/c1/input", `{"action":"accept","content":{"name":"Ada"}}`, nil)
@@ -334,7 +337,7 @@ func TestACallInFlightIsAnsweredByTheServerThatItsManifestReplaces(t *testing.T)
 		t.Errorf("the call is %+v", state)
 	}
 	r.until("the new server", func() (bool, any) {
-		s := r.kitStatus("s")
+		s := r.servers.Status("s")
 		return s.Phase == serverkit.Ready && s.PID != pid, s
 	})
 }

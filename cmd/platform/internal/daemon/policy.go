@@ -13,13 +13,10 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/aurorabot-dev/platform/cmd/platform/internal/control"
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/daemon/settings"
-	"github.com/aurorabot-dev/platform/mcpkit/fault"
+	"github.com/aurorabot-dev/platform/cmd/platform/internal/daemon/teardown"
 	"github.com/aurorabot-dev/platform/mcpkit/manifest"
 	"github.com/aurorabot-dev/platform/mcpkit/policy"
-	"github.com/aurorabot-dev/platform/mcpkit/policy/approval"
-	"github.com/aurorabot-dev/platform/mcpkit/policy/review"
 	"github.com/aurorabot-dev/platform/mcpkit/policy/rules"
 )
 
@@ -43,7 +40,7 @@ func policyRules(o *settings.Options) (*rules.Rules, error) {
 }
 
 // openPolicy puts the gate in front of the tools.
-func (p *Platform) openPolicy(ctx context.Context, down *teardown) error {
+func (p *Platform) openPolicy(ctx context.Context, down *teardown.Stack) error {
 	r, err := policyRules(&p.o)
 	if err != nil {
 		return err
@@ -54,7 +51,7 @@ func (p *Platform) openPolicy(ctx context.Context, down *teardown) error {
 	if err != nil {
 		return err
 	}
-	down.add("policy", func(context.Context) error { return store.Close() })
+	down.Add("policy", func(context.Context) error { return store.Close() })
 	p.gate, p.rules = policy.NewGate(store, r, nil), r
 	return nil
 }
@@ -100,87 +97,4 @@ func (p *Platform) policyState() [sha256.Size]byte {
 		raw = []byte(err.Error())
 	}
 	return sha256.Sum256(raw)
-}
-
-// Approvals lists questions to people.
-func (p *Platform) Approvals(ctx context.Context, states ...approval.State) ([]approval.Approval, error) {
-	return p.gate.Approvals.List(ctx, states...)
-}
-
-// Approval is one question.
-func (p *Platform) Approval(ctx context.Context, id string) (approval.Approval, error) {
-	a, err := p.gate.Approvals.Show(ctx, id)
-	return a, approvalFault(err)
-}
-
-// Approve answers a question with yes.
-func (p *Platform) Approve(ctx context.Context, id string, scope approval.Scope, actor string) (approval.Approval, error) {
-	a, err := p.gate.Approvals.Approve(ctx, id, scope, actor)
-	return a, approvalFault(err)
-}
-
-// Deny answers a question with no.
-func (p *Platform) Deny(ctx context.Context, id, actor, reason string) (approval.Approval, error) {
-	a, err := p.gate.Approvals.Deny(ctx, id, actor, reason)
-	return a, approvalFault(err)
-}
-
-// Revoke takes an answer back, or closes a question.
-func (p *Platform) Revoke(ctx context.Context, id, actor string) (approval.Approval, error) {
-	a, err := p.gate.Approvals.Revoke(ctx, id, actor)
-	return a, approvalFault(err)
-}
-
-func approvalFault(err error) error {
-	switch {
-	case errors.Is(err, approval.ErrNotFound):
-		return fault.New(control.ApprovalNotFound, "%v", err)
-	case errors.Is(err, approval.ErrDecided):
-		return fault.New(control.ApprovalDecided, "%v", err)
-	}
-	return err
-}
-
-// Explain says what would become of a call of a tool, and why.
-func (p *Platform) Explain(name string) (policy.Explanation, error) {
-	tool, err := p.host.Table().Resolve(name)
-	if err != nil {
-		return policy.Explanation{}, err
-	}
-	return p.gate.Engine.Explain(tool), nil
-}
-
-// Review is the review of the catalogue as it stands, or of a server's part.
-func (p *Platform) Review(server string) (*review.Report, error) {
-	p.host.Table() // reviews what is new
-	report := p.gate.Pins.Report()
-	if server == "" {
-		return report, nil
-	}
-	server = p.serverName(server)
-	if s := p.kitStatus(server); s == nil {
-		return nil, p.unknownServer(server)
-	}
-	report.Servers = slices.DeleteFunc(report.Servers, func(s review.ServerReport) bool { return s.Server != server })
-	return report, nil
-}
-
-// Diff is how a server's tools differ from what was approved.
-func (p *Platform) Diff(server string) ([]review.ToolDiff, error) {
-	p.host.Table()
-	server = p.serverName(server)
-	if s := p.kitStatus(server); s == nil {
-		return nil, p.unknownServer(server)
-	}
-	return p.gate.Pins.Diff(server), nil
-}
-
-// Pin approves a server's tools, or one of them, as they were reviewed.
-func (p *Platform) Pin(ctx context.Context, a review.Approval) error {
-	p.host.Table()
-	a.Server = p.serverName(a.Server)
-	if s := p.kitStatus(a.Server); s == nil {
-		return p.unknownServer(a.Server)
-	}
-	return p.gate.Pins.Approve(ctx, a)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/daemon/servers"
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/daemon/settings"
+	"github.com/aurorabot-dev/platform/cmd/platform/internal/daemon/teardown"
 	"github.com/aurorabot-dev/platform/mcpkit/manifest"
 	"github.com/aurorabot-dev/platform/mcpkit/manifest/load"
 	"github.com/aurorabot-dev/platform/mcpkit/manifest/watch"
@@ -64,7 +65,7 @@ func (p *Platform) Faults() []error {
 }
 
 // watch reloads whenever settings, policy or manifests change on disk, and when asked.
-func (p *Platform) watch(ctx context.Context, asked <-chan os.Signal, source *settings.Source, down *teardown) {
+func (p *Platform) watch(ctx context.Context, asked <-chan os.Signal, source *settings.Source, down *teardown.Stack) {
 	ctx, stop := context.WithCancel(ctx)
 	done := make(chan struct{})
 	go func() {
@@ -73,7 +74,7 @@ func (p *Platform) watch(ctx context.Context, asked <-chan os.Signal, source *se
 			p.watchFolders(ctx, asked, source)
 		}
 	}()
-	down.add("watch", func(context.Context) error { stop(); <-done; return nil })
+	down.Add("watch", func(context.Context) error { stop(); <-done; return nil })
 }
 
 // watchFolders watches until ctx ends, or until the settings name other folders.
