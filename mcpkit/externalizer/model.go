@@ -94,6 +94,9 @@ func (r *run) request(x *export.Export) openai.ChatCompletionRequest {
 	if r.o.Stream && r.o.Profile != "mistral" {
 		req.StreamOptions = &openai.StreamOptions{IncludeUsage: true}
 	}
+	if x.OneCall() {
+		req.ParallelToolCalls = false
+	}
 	if n := r.o.MaxAnswerTokens; n > 0 {
 		n = max(min(n, r.o.MaxTokens-r.res.Usage.TotalTokens), 1)
 		if r.newLimit() {

@@ -86,6 +86,12 @@ type item struct {
 	result      *schema.Result
 }
 
+// OneCall reports whether a request with these tools has to say that
+// parallel_tool_calls is false: the provider keeps strict schemas only then.
+func (x *Export) OneCall() bool {
+	return x.profile.oneCall && slices.ContainsFunc(x.items, func(it *item) bool { return it.result.Strict })
+}
+
 // New exports tools. The only error is an unknown profile or an unusable
 // prefix: a bad tool costs itself at most.
 func New(tools []*catalog.Tool, opts Options) (*Export, error) {

@@ -225,7 +225,7 @@ func problems(t *testing.T, profile string, it *item) (out []string) {
 }
 
 // narrowing codes say that a provider has no way to say all that was allowed.
-var narrowing = []string{"type_inferred", "type_all", "enum_narrowed", "conflict_dropped", "depth_limit", "recursion_cut", "inline_budget"}
+var narrowing = []string{"type_inferred", "type_all", "enum_narrowed", "conflict_dropped", "depth_limit", "recursion_cut", "inline_budget", "object_as_text"}
 
 func staysValid(t *testing.T, input, args []byte) {
 	t.Helper()

@@ -22,6 +22,7 @@ type profile struct {
 	letterFirst    bool // a name starts with a letter or underscore
 	flat           bool // the Responses form: the function's fields stand beside "type", strict is always said
 	blind          bool // the model sees no images
+	oneCall        bool // a strict tool is called alone: parallel_tool_calls is false
 	shortIDs       bool // a call's id is nine letters and digits
 }
 
@@ -30,7 +31,7 @@ var (
 	vertexKeys    = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]{0,63}$`)
 
 	geminiSchema = rules.Rules{
-		NoRef: true, NoSchemaURI: true, NoTuples: true, SingleType: true,
+		NoRef: true, NoSchemaURI: true, NoTuples: true, SingleType: true, NoEmptyEnum: true, NoEmpty: true,
 		Keywords: rules.Set("type", "format", "title", "description", "nullable", "enum", "items", "properties", "required",
 			"minItems", "maxItems", "minProperties", "maxProperties", "minLength", "maxLength", "pattern", "minimum", "maximum", "anyOf"),
 		Formats: rules.Set("enum", "date-time", "float", "double", "int32", "int64"),
@@ -45,23 +46,27 @@ var profiles = map[string]*profile{
 	"openai-strict": {toolsMax: 128, schema: rules.Rules{Formats: strictFormats,
 		Strict: &rules.Limits{Depth: 10, Properties: 5000, EnumValues: 1000, NameChars: 120_000, LongEnum: 15_000}}},
 	"azure": {toolsMax: 128, descriptionMax: 1024},
-	"azure-strict": {toolsMax: 128, descriptionMax: 1024, schema: rules.Rules{Formats: strictFormats,
+	"azure-strict": {toolsMax: 128, descriptionMax: 1024, oneCall: true, schema: rules.Rules{
+		// Of Microsoft's page on structured outputs: "Unsupported type-specific keywords".
+		Without: rules.Set("minLength", "maxLength", "pattern", "format", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf",
+			"patternProperties", "unevaluatedProperties", "propertyNames", "minProperties", "maxProperties",
+			"unevaluatedItems", "contains", "minContains", "maxContains", "minItems", "maxItems", "uniqueItems"),
 		Strict: &rules.Limits{Depth: 5, Properties: 100, EnumValues: 500, NameChars: 15_000, LongEnum: 7_500}}},
 	"anthropic": {schema: rules.Rules{Keys: anthropicKeys}},
-	"bedrock":   {descriptionMin: 1},
+	"bedrock":   {descriptionMin: 1, schema: rules.Rules{Keys: anthropicKeys}},
 	"gemini":    {toolsMax: 128, letterFirst: true, schema: geminiSchema},
 	"vertex": {toolsMax: 128, letterFirst: true, schema: func() rules.Rules {
 		r := geminiSchema
 		r.Keys = vertexKeys
 		return r
 	}()},
-	"mistral":  {shortIDs: true},
+	"mistral":  {shortIDs: true, blind: true}, // no user message, which could show images, follows a tool message
 	"deepseek": {schema: rules.Rules{Pattern: rules.PatternRules{EscapeBrackets: true}}},
 	"llamacpp": {schema: rules.Rules{NoRef: true, NoTuples: true, NoBesides: true, Typed: true, WholeBounds: true, MaxRepeat: 256,
 		NotFormats: rules.Set("uri", "email"),
-		Pattern:    rules.PatternRules{EscapeBrackets: true, Anchored: true, NoClassEscapes: true, MaxRepeat: 256}}},
+		Pattern:    rules.PatternRules{EscapeBrackets: true, Grammar: true, MaxRepeat: 256}}},
 	"grok":      {},
-	"kimi":      {schema: rules.Rules{NoSchemaURI: true, OpenMaps: true, Without: rules.Set("not")}},
+	"kimi":      {schema: rules.Rules{NoSchemaURI: true, OpenMaps: true, TypeInUnion: true, PlainEnums: true, PlainRefs: true, Without: rules.Set("not")}},
 	"typed":     {schema: rules.Rules{Typed: true, NoSchemaURI: true}},
 	"fireworks": {schema: rules.Rules{Typed: true, NoSchemaURI: true}},
 	"text-only": {blind: true},

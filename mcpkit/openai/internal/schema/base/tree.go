@@ -23,8 +23,9 @@ import (
 	"github.com/aurorabot-dev/platform/internal/jsontext/jsonvalue"
 )
 
-// Hint is what was done to the values of one object node.
+// Hint is what was done to the values of one node.
 type Hint struct {
+	Text  bool              // an object is sent as a string of its JSON
 	Keys  map[string]string // the model's key to the server's
 	Nulls map[string]bool   // keys whose null only means that they are left out
 	Maybe map[string]bool   // keys whose null may mean that, or null

@@ -229,9 +229,20 @@ func (d *decoder) expand(v any, at []*base.Node) []*base.Node {
 // unquote decodes a string where the schema wants something else and the string
 // is exactly the JSON text of that.
 func (d *decoder) unquote(s string, at []*base.Node, ptr string, depth int) any {
-	allowed := base.AllTypes
+	allowed, text := base.AllTypes, false
 	for _, n := range at {
+		if h := d.Hints[n]; h != nil && h.Text {
+			text = true
+		} else if n.String("type") == "string" {
+			return s
+		}
 		allowed &= d.Takes(n, 0)
+	}
+	if text {
+		if v, err := jsonvalue.Parse([]byte(s), jsonvalue.Limits{Depth: 2 * base.MaxDepth, Strict: true}); err == nil && base.KindOf(v) == base.Object {
+			return v // as the model was told to send it
+		}
+		return s
 	}
 	if allowed&base.String != 0 || allowed == 0 {
 		return s

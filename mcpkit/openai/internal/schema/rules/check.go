@@ -3,6 +3,7 @@ package rules
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/aurorabot-dev/platform/internal/jsontext/jsonvalue"
 	"github.com/aurorabot-dev/platform/mcpkit/openai/internal/schema/base"
@@ -128,6 +129,18 @@ func (k *checker) types(n *base.Node, at string) {
 		} else if len(n.List("required")) != props.Len() {
 			k.fail(at, "a property that is not required")
 		}
+	}
+	if r.NoEmptyEnum && slices.Contains(n.List("enum"), any("")) {
+		k.fail(at, "an enum with the empty string")
+	}
+	if props := n.Object("properties"); r.NoEmpty && at != "" && t == base.Object && (props == nil || props.Len() == 0) {
+		k.fail(at, "an object without properties")
+	}
+	if r.TypeInUnion && at != "" && t != 0 && (n.Has("anyOf") || n.Has("oneOf")) {
+		k.fail(at, "a type beside a union")
+	}
+	if defs := n.Object("$defs"); r.PlainRefs && defs != nil && slices.ContainsFunc(defs.Keys(), func(name string) bool { return strings.ContainsAny(name, "/~ ") }) {
+		k.fail(at, "a definition whose name needs an escape")
 	}
 	if r.NoBesides && n.Has("properties") && (n.Has("anyOf") || n.Has("oneOf")) {
 		k.fail(at, "properties beside a union")

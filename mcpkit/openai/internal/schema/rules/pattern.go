@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp/syntax"
+	"strconv"
 	"strings"
 )
 
@@ -11,13 +12,28 @@ import (
 // lookaround, back references and what Python's re does not know.
 type PatternRules struct {
 	EscapeBrackets bool // a [ inside a class must be escaped
-	Anchored       bool // must start with ^ and end with $
-	NoClassEscapes bool // \d, \w, \s must be written out
-	MaxRepeat      int  // of {n,m}; 0 for no limit
+	// Grammar: the pattern becomes a grammar of llama.cpp (GBNF), whose parser fails on
+	// every escape that it does not know, and with it the whole request. The pattern
+	// starts with ^ and ends with $, has neither elsewhere and no choice between the
+	// two, as the converter takes them for the ends of all choices.
+	Grammar   bool
+	MaxRepeat int // of {n,m}; 0 for no limit
 }
 
 // digits, words and spaces written out; \s as Python and RE2 share it.
-var classes = map[byte]string{'d': `0-9`, 'w': `A-Za-z0-9_`, 's': ` \t\n\r\f\v`}
+var classes = map[byte]string{'d': `0-9`, 'w': `A-Za-z0-9_`, 's': ` \t\n\r\x0C\x0B`}
+
+// inGrammar is the escape of e, a character that is no letter or digit, as a grammar
+// knows it, in a class or outside.
+func inGrammar(e byte, inClass bool) string {
+	switch {
+	case e == '\\' || inClass && (e == '[' || e == ']'), !inClass && strings.IndexByte("^$.[]()|{}*+?", e) >= 0:
+		return `\` + string(e)
+	case inClass && (e == '-' || e == '^'):
+		return fmt.Sprintf(`\x%02X`, e)
+	}
+	return string(e)
+}
 
 // Fit returns the pattern as the rules want it, and whether there is such a
 // form that takes the same strings.
@@ -26,6 +42,7 @@ func (r PatternRules) Fit(pattern string) (string, bool) {
 	both := func(s string) { out.WriteString(s); check.WriteString(s) }
 	inClass := false
 	classStart := 0
+	depth := 0 // of groups
 	for i := 0; i < len(pattern); i++ {
 		ch := pattern[i]
 		switch {
@@ -36,13 +53,17 @@ func (r PatternRules) Fit(pattern string) (string, bool) {
 			}
 			e := pattern[i]
 			switch {
-			case strings.IndexByte("dws", e) >= 0 && r.NoClassEscapes:
+			case r.Grammar && (e == 'b' || e == 'B'):
+				return "", false // the edge of a word is no character
+			case r.Grammar && (e == 'f' || e == 'v'):
+				both(map[byte]string{'f': `\x0C`, 'v': `\x0B`}[e])
+			case strings.IndexByte("dws", e) >= 0 && r.Grammar:
 				if inClass {
 					both(classes[e])
 				} else {
 					both("[" + classes[e] + "]")
 				}
-			case strings.IndexByte("DWS", e) >= 0 && r.NoClassEscapes:
+			case strings.IndexByte("DWS", e) >= 0 && r.Grammar:
 				if inClass {
 					return "", false
 				}
@@ -64,13 +85,20 @@ func (r PatternRules) Fit(pattern string) (string, bool) {
 				if e == 'u' && (hex[0]|0x20) == 'd' && hex[1] >= '8' {
 					return "", false
 				}
-				out.WriteString(`\` + string(e) + hex)
-				check.WriteString(`\x{` + hex + `}`)
 				i += n
+				check.WriteString(`\x{` + hex + `}`)
+				if code, err := strconv.ParseUint(hex, 16, 32); err == nil && r.Grammar && code >= 0xa0 {
+					out.WriteRune(rune(code))
+					continue
+				}
+				out.WriteString(`\` + string(e) + hex)
 			case e < 0x80 && (e >= '0' && e <= '9' || e >= 'a' && e <= 'z' || e >= 'A' && e <= 'Z'):
 				return "", false // back references, \p, \c, \k, \Q, …
 			case e >= 0x80:
 				return "", false
+			case r.Grammar:
+				out.WriteString(inGrammar(e, inClass))
+				check.WriteString(`\` + string(e))
 			default:
 				both(`\` + string(e))
 			}
@@ -106,18 +134,31 @@ func (r PatternRules) Fit(pattern string) (string, bool) {
 			if !strings.HasPrefix(pattern[i:], "(?:") {
 				return "", false // lookaround, named groups, flags
 			}
-			both("(?:")
+			if check.WriteString("(?:"); r.Grammar { // which has no groups to refer to
+				out.WriteString("(")
+			} else {
+				out.WriteString("(?:")
+			}
+			depth++
 			i += 2
+		case r.Grammar && (ch == '^' && i > 0 || ch == '$' && i < len(pattern)-1 || ch == '|' && depth == 0):
+			return "", false
 		case strings.IndexByte("*+?}", ch) >= 0 && i+1 < len(pattern) && pattern[i+1] == '+':
 			return "", false // possessive to some
 		default:
+			switch ch {
+			case '(':
+				depth++
+			case ')':
+				depth--
+			}
 			both(pattern[i : i+1])
 		}
 	}
 	if inClass {
 		return "", false
 	}
-	if r.Anchored && !(strings.HasPrefix(pattern, "^") && strings.HasSuffix(pattern, "$") && !strings.HasSuffix(pattern, `\$`)) {
+	if r.Grammar && !(strings.HasPrefix(pattern, "^") && strings.HasSuffix(pattern, "$") && !strings.HasSuffix(pattern, `\$`)) {
 		return "", false
 	}
 	tree, err := syntax.Parse(check.String(), syntax.Perl)

@@ -34,17 +34,29 @@ func TestPatternsThatAllEnginesReadAreKept(t *testing.T) {
 }
 
 func TestPatternsAreRewrittenForNarrowEngines(t *testing.T) {
-	llama := PatternRules{EscapeBrackets: true, Anchored: true, NoClassEscapes: true, MaxRepeat: 100}
+	llama := PatternRules{EscapeBrackets: true, Grammar: true, MaxRepeat: 100}
 	for in, want := range map[string]string{
-		`^\d{3}[\w.]\S$`: `^[0-9]{3}[A-Za-z0-9_.][^ \t\n\r\f\v]$`,
-		`^[a[]$`:         `^[a\[]$`,
-		`^[\D]$`:         ``,
-		`\d`:             ``,
-		`^a\$`:           ``,
-		`^a{1,101}$`:     ``,
+		`^\d{3}[\w.]\S$`:   `^[0-9]{3}[A-Za-z0-9_.][^ \t\n\r\x0C\x0B]$`,
+		`^(?:a|b)+\/\@\-$`: `^(a|b)+/@-$`,
+		`^[A-Z\-\^\.]$`:    `^[A-Z\x2D\x5E.]$`,
+		`^\u4e2d\t\f\x41$`: `^中\t\x0C\x41$`,
+		`^a\.\(\\+$`:       `^a\.\(\\+$`,
+		`^\b[a-z]+\b$`:     ``,
+		`^a$|^b$`:          ``,
+		`^a|b$`:            ``,
+		`^a(^b|c$)$`:       ``,
+		`^[a[]$`:           `^[a\[]$`,
+		`^[\D]$`:           ``,
+		`\d`:               ``,
+		`^a\$`:             ``,
+		`^a{1,101}$`:       ``,
 	} {
-		if got, ok := llama.Fit(in); ok != (want != "") || got != want {
+		got, ok := llama.Fit(in)
+		if ok != (want != "") || got != want {
 			t.Errorf("%s became %q, %v", in, got, ok)
+		}
+		if again, _ := llama.Fit(got); ok && again != got {
+			t.Errorf("%s became %q, and then %q", in, got, again)
 		}
 	}
 }

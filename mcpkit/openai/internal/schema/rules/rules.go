@@ -23,6 +23,11 @@ type Rules struct {
 	Keywords    map[string]bool // the only ones allowed; nil allows all
 	Without     map[string]bool // keywords that are refused
 	Formats     map[string]bool // the only ones allowed; nil allows all
+	NoEmptyEnum bool            // an enum may not hold the empty string
+	NoEmpty     bool            // an object below the root has properties
+	TypeInUnion bool            // a union's branches have the types, not the node that it stands in
+	PlainEnums  bool            // an enum holds only values of its node's type
+	PlainRefs   bool            // a definition's name has letters, digits and underscores only
 	NotFormats  map[string]bool // formats that are refused
 	Pattern     PatternRules
 	MaxRepeat   int            // largest minLength, maxLength, minItems, maxItems; 0 for no limit

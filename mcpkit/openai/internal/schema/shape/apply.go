@@ -61,6 +61,15 @@ func (c *conversion) apply() {
 	} else if r.Typed {
 		c.typeAll()
 	}
+	if r.PlainEnums {
+		base.Walk(c.Root, c.plainEnum)
+	}
+	if r.TypeInUnion {
+		base.Walk(c.Root, c.typesInUnions)
+	}
+	if r.PlainRefs {
+		c.plainDefs()
+	}
 	if r.Keys != nil {
 		c.renameKeys()
 	}

@@ -1,6 +1,8 @@
 package shape
 
 import (
+	"slices"
+
 	"github.com/aurorabot-dev/platform/mcpkit/openai/internal/schema/base"
 )
 
@@ -43,6 +45,63 @@ func (c *conversion) typeAll() {
 	}
 	c.Root.Set("$defs", c.Defs)
 	c.Defs.Set(anyName, base.NewNode("type", base.AllTypes.Keyword(), "items", base.NewNode("$ref", "#/$defs/"+anyName)))
+}
+
+// typesInUnions moves the type of a node that is a union into those of its branches
+// that have none.
+func (c *conversion) typesInUnions(n *base.Node) {
+	t, has := n.Get("type")
+	if !has || n == c.Root || !n.Has("anyOf") && !n.Has("oneOf") {
+		return
+	}
+	n.Delete("type")
+	for _, kw := range []string{"anyOf", "oneOf"} {
+		for _, v := range n.List(kw) {
+			if b := v.(*base.Node); !b.Has("type") && !b.Has("$ref") && !base.Combined(b) {
+				b.Set("type", t)
+			}
+		}
+	}
+	c.Report(c.Origin[n]+"/type", "type_in_branches", t, nil, false)
+}
+
+// plainEnum drops the values of an enum that the node's type forbids anyway.
+func (c *conversion) plainEnum(n *base.Node) {
+	l, t := n.List("enum"), base.Declared(n)
+	if l == nil || t == 0 {
+		return
+	}
+	kept := slices.DeleteFunc(slices.Clone(l), func(v any) bool { return !t.Allows(base.KindOf(v)) })
+	if len(kept) == len(l) || len(kept) == 0 {
+		return
+	}
+	n.Set("enum", kept)
+	c.Report(c.Origin[n]+"/enum", "enum_narrowed", l, kept, false)
+}
+
+// plainDefs gives definitions names that need no escape in a reference.
+func (c *conversion) plainDefs() {
+	if c.Defs == nil {
+		return
+	}
+	renamed := map[string]string{} // references
+	for _, name := range slices.Clone(c.Defs.Keys()) {
+		if !badKey.MatchString(name) {
+			continue
+		}
+		to := modelKey(name, 8)
+		for digits := 16; c.Defs.Has(to) && digits <= 56; digits += 8 {
+			to = modelKey(name, digits)
+		}
+		c.Defs.Rename(name, to)
+		renamed["#/$defs/"+base.Escape(name)] = "#/$defs/" + to
+		c.Report("/$defs/"+base.Escape(name), "key_renamed", name, to, false)
+	}
+	base.Walk(c.Root, func(n *base.Node) {
+		if to, ok := renamed[n.String("$ref")]; ok {
+			n.Set("$ref", to)
+		}
+	})
 }
 
 // dropBesides makes one object of an object's properties and a union beside

@@ -32,6 +32,26 @@ func Apply(m *merge.Conversion) {
 		}
 	}
 	c.requiredDeclared(c.Root)
+	if c.Rules.NoEmpty {
+		base.Walk(c.Root, c.emptyObjects)
+	}
+}
+
+// emptyObjects has objects of which no property is known sent as text: the API refuses
+// them below the root.
+func (c *conversion) emptyObjects(n *base.Node) {
+	props := n.Object("properties")
+	if n == c.Root || base.Declared(n) != base.Object || props != nil && props.Len() > 0 {
+		return
+	}
+	before := n.Shallow()
+	for kw := range perType[base.Object] {
+		n.Delete(kw)
+	}
+	n.Set("type", "string")
+	base.Note(n, "A JSON object, written as a string.")
+	c.Hints[n] = &base.Hint{Text: true}
+	c.Report(c.Origin[n]+"/type", "object_as_text", before, n.Shallow(), true)
 }
 
 // perType are the constraints that apply to values of one type.
@@ -42,6 +62,12 @@ var perType = map[base.Types]map[string]bool{
 	base.Object:  rules.Set("properties", "required", "minProperties", "maxProperties"),
 	base.Array:   rules.Set("items", "minItems", "maxItems"),
 	base.Boolean: {},
+}
+
+// formats are those that the API takes for values of some types only.
+var formats = map[string]base.Types{
+	"enum": base.String, "date-time": base.String,
+	"float": base.Number, "double": base.Number, "int32": base.Integer, "int64": base.Integer,
 }
 
 // ofSomeType are all keywords of perType.
@@ -182,8 +208,13 @@ func (c *conversion) singleValues(n *base.Node, nullable *bool) {
 		n.Set("type", t.Keyword())
 	}
 	if t == base.String && base.Declared(n)&^base.Null == base.String {
-		if len(values) < len(l) {
-			n.Set("enum", values)
+		if c.Rules.NoEmptyEnum && slices.Contains(values, any("")) {
+			values = slices.DeleteFunc(values, func(v any) bool { return v == "" })
+			base.Note(n, "An empty string is allowed, too.")
+			c.Report(at+"/enum", "enum_narrowed", l, values, true)
+		}
+		if n.Set("enum", values); len(values) == 0 {
+			n.Delete("enum")
 		}
 		return
 	}
@@ -330,6 +361,9 @@ func (c *conversion) ofType(n *base.Node, t base.Types, nullable bool) {
 	}
 	if t != base.String {
 		n.Delete("enum")
+	}
+	if f := n.String("format"); f != "" && formats[f] != 0 && formats[f]&t == 0 {
+		c.Remove(n, "format", "format_removed")
 	}
 	if t == base.Array && n.Object("items") == nil {
 		// Deeper arrays cannot be said without an end.
