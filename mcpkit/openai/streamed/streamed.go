@@ -61,14 +61,11 @@ func (c *Collector) Add(deltas []openai.ToolCall) {
 	}
 }
 
-// longer is a name of which a further piece came: the rest of it, the whole of it so
-// far, or the same again.
+// longer is a name of which a further piece came: the rest of it, or the whole of it so
+// far, which may be the same again.
 func longer(name, piece string) string {
-	switch {
-	case strings.HasPrefix(piece, name):
+	if strings.HasPrefix(piece, name) {
 		return piece
-	case strings.HasSuffix(name, piece):
-		return name
 	}
 	return name + piece
 }
@@ -132,7 +129,7 @@ func (c *Collector) Calls() []openai.ToolCall {
 		if call.ID == "" {
 			call.ID = fmt.Sprintf("call_%d", i)
 		}
-		if call.Function.Name == "" || call.Function.Arguments == "" {
+		if call.Function.Arguments == "" {
 			call.Function.Arguments = "{}"
 		}
 		out[i] = call
