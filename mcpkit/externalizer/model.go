@@ -150,7 +150,7 @@ func (r *run) attempt(ctx context.Context, req openai.ChatCompletionRequest) (a 
 		a.text += part.Text
 	}
 	a.calls = m.ToolCalls[:min(len(m.ToolCalls), maxCalls)]
-	a.extras, a.around = r.wire.Extras(len(a.calls)), r.wire.Message()
+	a.extras, a.around = r.wire.Extras(len(a.calls))
 	a.calls, a.extras = wire.DropRepeated(a.calls, a.extras)
 	r.show(a.text)
 	return a, false, nil
@@ -198,7 +198,7 @@ func (r *run) stream(ctx context.Context, req openai.ChatCompletionRequest) (a *
 	}
 	a.text, a.refusal, a.reasoning = text.String(), refusal.String(), reasoning.String()
 	a.calls = calls.Calls()
-	a.extras, a.around = r.wire.Extras(len(a.calls)), r.wire.Message()
+	a.extras, a.around = r.wire.Extras(len(a.calls))
 	a.calls, a.extras = wire.DropRepeated(a.calls, a.extras)
 	if a.finish == "" && r.wire.Kind() != "text/event-stream" {
 		if err := r.wire.Refused(); err != nil {

@@ -36,9 +36,14 @@ type extra struct {
 	calls streamed.Collector // of a stream: each call's members in the place of its arguments
 	done  bool               // the stream said that it is whole
 
-	details []json.RawMessage // reasoning_details of a stream's message, in order
-	empty   bool              // its reasoning_content came and had nothing in it
-	thought bool              // it had something in it
+	thoughts thoughts // of a stream
+}
+
+// thoughts are what came of the model's thoughts with a message.
+type thoughts struct {
+	details []json.RawMessage // reasoning_details, in order
+	content bool              // reasoning_content came
+	text    bool              // and had something in it: then it is the library's to carry
 }
 
 // rawMessage is what is read of a message, or of a piece of one.
@@ -76,31 +81,25 @@ func (e *extra) line(data []byte) {
 			pieces[i].Function.Arguments = string(raw.object())
 		}
 		e.calls.Add(pieces)
-		e.thinks(c.Delta)
+		e.thoughts.add(c.Delta)
 	}
 }
 
-// thinks takes what a message, or a piece of one, says of the model's thoughts.
-func (e *extra) thinks(m rawMessage) {
-	e.details = append(e.details, m.Details...)
+// add takes the thoughts of a message, or of a piece of one.
+func (t *thoughts) add(m rawMessage) {
+	t.details = append(t.details, m.Details...)
 	if m.Thought != nil {
-		e.empty = e.empty || *m.Thought == ""
-		e.thought = e.thought || *m.Thought != ""
+		t.content, t.text = true, t.text || *m.Thought != ""
 	}
 }
 
-// message is the object of what came with the message, or nil. Thoughts that have a
-// text are the library's to carry.
-func (e *extra) message() json.RawMessage {
-	if m := e.read(); m != nil {
-		e.thinks(*m)
-		e.whole.Reset()
-	}
+// object is the object of what goes back with the message, or nil.
+func (t *thoughts) object() json.RawMessage {
 	out := members{}
-	if len(e.details) > 0 {
-		out["reasoning_details"] = encode(e.details)
+	if len(t.details) > 0 {
+		out["reasoning_details"] = encode(t.details)
 	}
-	if e.empty && !e.thought {
+	if t.content && !t.text {
 		out["reasoning_content"] = encode("")
 	}
 	if len(out) == 0 {
@@ -109,42 +108,37 @@ func (e *extra) message() json.RawMessage {
 	return encode(out)
 }
 
-// read is the message of an answer that is no stream, or nil.
-func (e *extra) read() *rawMessage {
-	var res struct {
-		Choices []struct {
-			Message rawMessage `json:"message"`
-		} `json:"choices"`
-	}
-	if e.whole.Len() == 0 || json.Unmarshal(e.whole.Bytes(), &res) != nil || len(res.Choices) == 0 {
-		return nil
-	}
-	return &res.Choices[0].Message
-}
-
-// of is what came with each of n calls; nil where there was nothing.
-func (e *extra) of(n int) []json.RawMessage {
-	out := make([]json.RawMessage, n)
+// of is what came with each of n calls, and with the message that they are in; nil
+// where there was nothing.
+func (e *extra) of(n int) (calls []json.RawMessage, message json.RawMessage) {
+	calls = make([]json.RawMessage, n)
 	if e.whole.Len() == 0 {
 		for i, c := range e.calls.Calls() {
 			// The first value is all there is, unless a call was given some twice.
 			var first json.RawMessage
 			if i < n && json.NewDecoder(bytes.NewReader([]byte(c.Function.Arguments))).Decode(&first) == nil && len(first) > len("{}") {
-				out[i] = first
+				calls[i] = first
 			}
 		}
-		return out
+		return calls, e.thoughts.object()
 	}
-	m := e.read()
-	if m == nil {
-		return out
+	var res struct {
+		Choices []struct {
+			Message rawMessage `json:"message"`
+		} `json:"choices"`
 	}
+	if json.Unmarshal(e.whole.Bytes(), &res) != nil || len(res.Choices) == 0 {
+		return calls, nil
+	}
+	m := res.Choices[0].Message
 	for i, c := range m.Calls {
 		if i < n {
-			out[i] = c.object()
+			calls[i] = c.object()
 		}
 	}
-	return out
+	var t thoughts
+	t.add(m)
+	return calls, t.object()
 }
 
 // object is the object of what is there, or nil.

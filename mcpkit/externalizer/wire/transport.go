@@ -14,7 +14,6 @@ package wire
 import (
 	"bufio"
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -88,17 +87,15 @@ func (t *Transport) Done() bool { return t.extra.done }
 // one otherwise, avoids.
 func (t *Transport) Learned() bool { return t.learned }
 
-// Message is the members beyond the API that came with the message of the last answer,
-// an object; nil where there was nothing.
-func (t *Transport) Message() json.RawMessage { return t.extra.message() }
-
 // Refused is the error that the last answer, where it was no stream, has in place
 // of what was asked for or beside it, or nil.
 func (t *Transport) Refused() error { return refused(t.extra.whole.Bytes()) }
 
 // Extras are the members beyond the API that came with each of n calls of the last
-// answer; nil where there was nothing.
-func (t *Transport) Extras(n int) []json.RawMessage { return t.extra.of(n) }
+// answer, and with the message that the calls are in; nil where there was nothing.
+func (t *Transport) Extras(n int) (calls []json.RawMessage, message json.RawMessage) {
+	return t.extra.of(n)
+}
 
 // refuseRedirect keeps a conversation from going where nobody sent it.
 func refuseRedirect(req *http.Request, _ []*http.Request) error {
@@ -127,7 +124,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if res.StatusCode >= http.StatusBadRequest {
 		t.after = retryAfter(res.Header, time.Now())
 		said, err := io.ReadAll(io.LimitReader(res.Body, maxErrorBody))
-		res.Body = body{io.MultiReader(bytes.NewReader(said), failing{err}), res.Body}
+		res.Body = body{&whole{rest: bytes.NewReader(said), err: err}, res.Body}
 		t.learn(res.StatusCode, said)
 		return res, nil
 	}
@@ -156,11 +153,6 @@ func (t *Transport) learn(status int, said []byte) {
 		t.content, t.learned = true, true
 	}
 }
-
-// failing is a reader that ends with an error, or where that is nil just ends.
-type failing struct{ err error }
-
-func (f failing) Read([]byte) (int, error) { return 0, cmp.Or(f.err, io.EOF) }
 
 type body struct {
 	io.Reader
@@ -226,8 +218,8 @@ func (d *dataLines) Read(p []byte) (int, error) {
 type whole struct {
 	from io.Reader
 	see  *bytes.Buffer // gets the answer
-	rest *bytes.Reader
-	err  error // how the answer ended, other than by its end
+	rest *bytes.Reader // nil until the answer was read
+	err  error         // how the answer ended, other than by its end
 }
 
 func (w *whole) Read(p []byte) (int, error) {
