@@ -1,7 +1,6 @@
 package bridge
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -209,11 +208,7 @@ func encode(data any) ([]byte, error) {
 	if step, ok := data.(*signal.Step); ok {
 		return step.AppendJSON(make([]byte, 0, 400+len(step.Arguments)+len(step.Preview)+len(step.Result)))
 	}
-	var raw bytes.Buffer
-	enc := json.NewEncoder(&raw)
-	enc.SetEscapeHTML(false)
-	err := enc.Encode(data)
-	return bytes.TrimSuffix(raw.Bytes(), []byte{'\n'}), err
+	return jsontext.Marshal(data)
 }
 
 // appEvent makes the envelope of an aurora/event in either form, a full

@@ -2,6 +2,7 @@ package jsontext
 
 import (
 	"bytes"
+	"encoding/json"
 	"unicode/utf16"
 	"unicode/utf8"
 
@@ -55,6 +56,18 @@ func AppendQuote[T string | []byte](dst []byte, s T) []byte {
 
 // Quote is s as a JSON string, as [AppendQuote] writes it.
 func Quote(s string) []byte { return AppendQuote(make([]byte, 0, len(s)+len(`""`)), s) }
+
+// Marshal is v as encoding/json writes it, with <, > and & as they are, which mean
+// nothing outside of HTML. The error is that of encoding/json.
+func Marshal(v any) ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte{'\n'}), nil
+}
 
 // AppendUnquote appends what the JSON string literal means, of which it reads limit
 // bytes at most and then ends between two characters. What is no string is empty.

@@ -11,13 +11,21 @@ import (
 // encoded is s as encoding/json writes it without escapes for HTML.
 func encoded(t *testing.T, s string) string {
 	t.Helper()
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(s); err != nil {
+	b, err := Marshal(s)
+	if err != nil {
 		t.Fatal(err)
 	}
-	return strings.TrimSuffix(b.String(), "\n")
+	return string(b)
+}
+
+func TestMarshalWritesAsEncodingJSONButForHTML(t *testing.T) {
+	got, err := Marshal(map[string]any{"a": "<b> & c", "n": json.RawMessage("1.0")})
+	if err != nil || string(got) != `{"a":"<b> & c","n":1.0}` {
+		t.Errorf("it is %s, %v", got, err)
+	}
+	if got, err := Marshal(json.RawMessage(`{"a"`)); err == nil || got != nil {
+		t.Errorf("what is no JSON is %s", got)
+	}
 }
 
 func TestAStringIsWrittenAsEncodingJSONWritesIt(t *testing.T) {

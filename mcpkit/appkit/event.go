@@ -12,6 +12,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/oklog/ulid/v2"
 
+	"github.com/aurorabot-dev/platform/internal/jsontext"
 	"github.com/aurorabot-dev/platform/mcpkit/appkit/internal/outbox"
 )
 
@@ -82,14 +83,14 @@ func (a *App) Emit(ctx context.Context, e Event) error {
 	}
 	if e.Data != nil {
 		var err error
-		if m.Data, err = marshal(e.Data); err != nil {
+		if m.Data, err = jsontext.Marshal(e.Data); err != nil {
 			return fmt.Errorf("emitting %s: encoding its data: %w", e.Type, err)
 		}
 		if string(m.Data) == "null" { // such as a nil map: none, too
 			m.Data = nil
 		}
 	}
-	text, err := marshal(m)
+	text, err := jsontext.Marshal(m)
 	if err != nil {
 		return fmt.Errorf("emitting %s: %w", e.Type, err)
 	}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/aurorabot-dev/platform/internal/jsontext"
 )
 
 // Resource describes a piece of state that can be read, such as the active
@@ -34,7 +36,7 @@ func (a *App) AddResource(r Resource, snapshot func(ctx context.Context) (any, e
 			a.Log.Error("resource failed", "uri", r.URI, "error", err)
 			return nil, fmt.Errorf("reading %s: %s", r.URI, internalMessage)
 		}
-		text, err := marshal(v)
+		text, err := jsontext.Marshal(v)
 		if err != nil {
 			a.Log.Error("resource failed", "uri", r.URI, "error", err)
 			return nil, fmt.Errorf("reading %s: %s", r.URI, internalMessage)

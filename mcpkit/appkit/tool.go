@@ -1,7 +1,6 @@
 package appkit
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,6 +10,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/aurorabot-dev/platform/internal/jsontext"
 	"github.com/aurorabot-dev/platform/mcpkit/appkit/internal/args"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
 )
@@ -124,7 +124,7 @@ func AddTool[In, Out any](a *App, tool Tool, run func(ctx context.Context, in In
 }
 
 func success(out any) (*mcp.CallToolResult, error) {
-	body, err := marshal(struct {
+	body, err := jsontext.Marshal(struct {
 		OK   bool `json:"ok"`
 		Data any  `json:"data"`
 	}{true, out})
@@ -171,21 +171,9 @@ func envelopeSchema(data *jsonschema.Schema) *jsonschema.Schema {
 	}
 }
 
-// marshal is json.Marshal without the escapes for HTML, which cost a model
-// tokens and a person patience.
-func marshal(v any) ([]byte, error) {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
-		return nil, err
-	}
-	return bytes.TrimSpace(b.Bytes()), nil
-}
-
 // invalidParams is the JSON-RPC error for arguments that do not fit.
 func invalidParams(err error) error {
-	data, merr := marshal(err) // a list of misfits
+	data, merr := jsontext.Marshal(err) // a list of misfits
 	if merr != nil {
 		data = nil // the message says the same
 	}

@@ -1,23 +1,12 @@
 package signal
 
 import (
-	"bytes"
 	"encoding/json"
 	"reflect"
 	"testing"
-)
 
-// byReflection is a step as encoding/json writes it, without its escapes for HTML.
-func byReflection(t *testing.T, s *Step) string {
-	t.Helper()
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(s); err != nil {
-		t.Fatal(err)
-	}
-	return string(bytes.TrimSuffix(b.Bytes(), []byte{'\n'}))
-}
+	"github.com/aurorabot-dev/platform/internal/jsontext"
+)
 
 func TestAStepIsWrittenAsEncodingJSONWritesIt(t *testing.T) {
 	values := map[reflect.Type][]any{
@@ -30,8 +19,9 @@ func TestAStepIsWrittenAsEncodingJSONWritesIt(t *testing.T) {
 	same := func(s Step) {
 		t.Helper()
 		got, err := s.AppendJSON(nil)
-		if want := byReflection(t, &s); err != nil || string(got) != want {
-			t.Errorf("a step is written as\n%s, %v, want\n%s", got, err, want)
+		want, wrong := jsontext.Marshal(&s)
+		if err != nil || wrong != nil || string(got) != string(want) {
+			t.Errorf("a step is written as\n%s, %v, want\n%s, %v", got, err, want, wrong)
 		}
 	}
 	same(Step{})

@@ -10,6 +10,7 @@ import (
 
 	openai "github.com/sashabaranov/go-openai"
 
+	"github.com/aurorabot-dev/platform/internal/jsontext"
 	"github.com/aurorabot-dev/platform/mcpkit/openai/streamed"
 )
 
@@ -213,11 +214,8 @@ func object(raw json.RawMessage) members {
 
 // encode is v as JSON with its texts as they are.
 func encode(v any) json.RawMessage {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	_ = enc.Encode(v) // maps of valid JSON encode
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+	raw, _ := jsontext.Marshal(v) // maps of valid JSON encode
+	return raw
 }
 
 // DropRepeated takes out calls that came twice, with what came with them: some

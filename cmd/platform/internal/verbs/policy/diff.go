@@ -4,14 +4,14 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"github.com/aurorabot-dev/platform/mcpkit/policy/review"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/cli"
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/console"
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/control"
+	"github.com/aurorabot-dev/platform/internal/jsontext"
+	"github.com/aurorabot-dev/platform/mcpkit/policy/review"
 )
 
 func newDiffCommand(c *cli.Env) *cobra.Command {
@@ -68,11 +68,9 @@ func unescaped(v json.RawMessage) string {
 	if dec.Decode(&value) != nil {
 		return string(v)
 	}
-	var out strings.Builder
-	enc := json.NewEncoder(&out)
-	enc.SetEscapeHTML(false)
-	if enc.Encode(value) != nil {
+	out, err := jsontext.Marshal(value)
+	if err != nil {
 		return string(v)
 	}
-	return strings.TrimSuffix(out.String(), "\n")
+	return string(out)
 }
