@@ -53,27 +53,14 @@ type Options struct {
 
 // Backend is the API's backend. Make it with New; it is safe for concurrent use.
 type Backend struct {
-	o       Options
-	log     *slog.Logger
-	servers *servers.Directory
-	host    *host.Host
-	offers  *offers.Reader
-	gate    *policy.Gate
-	gateway *gateway.Gateway
-	view    *view.View
-	journal *journal.Journal
-	subs    subscriptions
+	o    Options
+	subs subscriptions
 }
 
 var _ server.Backend = (*Backend)(nil)
 
 // New makes a Backend of the parts of a platform.
-func New(o Options) *Backend {
-	return &Backend{
-		o: o, log: o.Logger, servers: o.Servers, host: o.Host, offers: o.Offers, gate: o.Gate,
-		gateway: o.Gateway, view: o.View, journal: o.Journal,
-	}
-}
+func New(o Options) *Backend { return &Backend{o: o} }
 
 // Version says what runs.
 func (b *Backend) Version() control.Version { return settings.BuildVersion() }
@@ -93,23 +80,23 @@ func (b *Backend) Status() control.Status {
 }
 
 // Servers is the state of each server by name.
-func (b *Backend) Servers() []control.Server { return b.servers.All() }
+func (b *Backend) Servers() []control.Server { return b.o.Servers.All() }
 
 // Act starts, stops or restarts a server.
 func (b *Backend) Act(ctx context.Context, name, action string) error {
-	name = b.servers.Name(name)
+	name = b.o.Servers.Name(name)
 	var err error
 	switch action {
 	case "start":
-		err = b.servers.Kit.Start(ctx, name)
+		err = b.o.Servers.Kit.Start(ctx, name)
 	case "stop":
-		err = b.servers.Kit.Stop(ctx, name)
+		err = b.o.Servers.Kit.Stop(ctx, name)
 	case "restart":
-		err = b.servers.Kit.Restart(ctx, name)
+		err = b.o.Servers.Kit.Restart(ctx, name)
 	}
 	switch {
 	case errors.Is(err, serverkit.ErrUnknownServer):
-		return b.servers.Unknown(name)
+		return b.o.Servers.Unknown(name)
 	case err == nil || ctx.Err() != nil:
 		return err
 	}
@@ -118,12 +105,12 @@ func (b *Backend) Act(ctx context.Context, name, action string) error {
 
 // Tools are the tool records, of one server or of all.
 func (b *Backend) Tools(server string) []control.Tool {
-	server = b.servers.Name(server)
-	table := b.host.Table()
+	server = b.o.Servers.Name(server)
+	table := b.o.Host.Table()
 	out := []control.Tool{}
 	for _, t := range table.Tools() {
 		if server == "" || t.Source.Server == server {
-			v := b.gate.Engine.Judge(policy.Request{Tool: t})
+			v := b.o.Gate.Engine.Judge(policy.Request{Tool: t})
 			out = append(out, control.Tool{
 				Tool: t, ExportName: table.ExportName(t.ID()), Risk: rules.RiskWord(v.Risk), Trust: v.Trust, Action: v.Action,
 			})
@@ -134,7 +121,7 @@ func (b *Backend) Tools(server string) []control.Tool {
 
 // Export is the catalogue as function tools.
 func (b *Backend) Export(profile, server string) ([]byte, error) {
-	e, err := b.host.Export(profile, b.servers.Name(server))
+	e, err := b.o.Host.Export(profile, b.o.Servers.Name(server))
 	if err != nil {
 		return nil, fault.New(control.UnknownProfile, "%v", err)
 	}
@@ -143,7 +130,7 @@ func (b *Backend) Export(profile, server string) ([]byte, error) {
 
 // Call carries a call through the gate.
 func (b *Backend) Call(ctx context.Context, r control.CallRequest) (*control.CallResponse, error) {
-	res, err := b.host.Call(ctx, host.Call{
+	res, err := b.o.Host.Call(ctx, host.Call{
 		ID: r.ID, Name: r.Name, Arguments: r.Arguments, Entrance: r.Entrance, Trace: r.Trace, Progress: r.Progress,
 		Timeout:    time.Duration(r.TimeoutMS) * time.Millisecond,
 		Provenance: r.Provenance, IdempotencyKey: r.IdempotencyKey, Approval: r.Approval, ApprovedBy: r.ApprovedBy, Wait: r.Wait,
@@ -161,19 +148,20 @@ func (b *Backend) Call(ctx context.Context, r control.CallRequest) (*control.Cal
 // Gateway serves one MCP host over a pair of pipes, with one server under its own
 // names or, where server is empty, with all.
 func (b *Backend) Gateway(ctx context.Context, server string) (func(ctx context.Context, in io.Reader, out io.Writer) error, error) {
-	v := b.view
+	v := b.o.View
 	if server != "" {
-		if v = b.gateway.Only(ctx, v, b.servers.Name(server)); v == nil {
-			if b.servers.Status(b.servers.Name(server)) != nil {
+		name := b.o.Servers.Name(server)
+		if v = b.o.Gateway.Only(ctx, v, name); v == nil {
+			if b.o.Servers.Status(name) != nil {
 				return nil, fault.New(fault.ServerNotReady, "server %s is not ready", server).Retry()
 			}
-			return nil, b.servers.Unknown(server)
+			return nil, b.o.Servers.Unknown(server)
 		}
 	}
 	return func(ctx context.Context, in io.Reader, out io.Writer) error {
-		err := stdio.Serve(ctx, b.gateway, v, in, out)
+		err := stdio.Serve(ctx, b.o.Gateway, v, in, out)
 		if err != nil && !errors.Is(err, net.ErrClosed) {
-			b.log.Info("a client of the gateway is gone", "error", err)
+			b.o.Logger.Info("a client of the gateway is gone", "error", err)
 		}
 		return err
 	}, nil

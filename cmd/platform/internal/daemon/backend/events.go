@@ -14,17 +14,17 @@ import (
 )
 
 // Position is that of the last event that is durable.
-func (b *Backend) Position() uint64 { return b.journal.Durable() }
+func (b *Backend) Position() uint64 { return b.o.Journal.Durable() }
 
 // Events reads the journal as it grows.
 func (b *Backend) Events(ctx context.Context, after uint64, alive time.Duration, emit func(*stream.Event) error) error {
-	j := b.journal
+	j := b.o.Journal
 	r := j.Reader(after + 1)
 	defer r.Close()
 	for {
 		rec, err := r.Next()
 		if errors.Is(err, io.EOF) {
-			if err := b.nextCommit(ctx, j, alive, emit); err != nil {
+			if err := nextCommit(ctx, j, alive, emit); err != nil {
 				return err
 			}
 			continue
@@ -58,7 +58,7 @@ func emitted(e *stream.Event, emit func(*stream.Event) error) error {
 }
 
 // nextCommit waits until the journal grew, or says that it is waiting.
-func (b *Backend) nextCommit(ctx context.Context, j *journal.Journal, alive time.Duration, emit func(*stream.Event) error) error {
+func nextCommit(ctx context.Context, j *journal.Journal, alive time.Duration, emit func(*stream.Event) error) error {
 	wait, cancel := context.WithTimeout(ctx, alive)
 	defer cancel()
 	err := j.Wait(wait, j.Durable()+1)

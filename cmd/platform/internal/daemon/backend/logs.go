@@ -16,18 +16,16 @@ const logPoll = 200 * time.Millisecond
 // Logs reads a server's log file. A file that has become shorter was rotated and
 // is read from its beginning.
 func (b *Backend) Logs(ctx context.Context, server string, n int, follow bool, emit func(lines []string) error) error {
-	name := b.servers.Name(server)
+	name := b.o.Servers.Name(server)
 	var path string
-	for _, s := range b.servers.Kit.Status() {
-		if s.Name == name {
-			path = s.LogPath
-		}
+	if s := b.o.Servers.Status(name); s != nil {
+		path = s.LogPath
 	}
 	if path == "" {
 		// A server that was removed has left its log.
-		path = b.servers.Kit.LogPath(name)
+		path = b.o.Servers.Kit.LogPath(name)
 		if info, err := os.Lstat(path); err != nil || !info.Mode().IsRegular() {
-			return b.servers.Unknown(server)
+			return b.o.Servers.Unknown(server)
 		}
 	}
 	last, offset, err := tail(path, n)

@@ -30,22 +30,22 @@ func items(list []offers.Item, err error) ([]control.Item, error) {
 
 // Resources lists the resources of one server or of all.
 func (b *Backend) Resources(ctx context.Context, server string) ([]control.Item, error) {
-	return items(b.offers.Resources(ctx, server))
+	return items(b.o.Offers.Resources(ctx, server))
 }
 
 // Templates lists the resource templates of one server or of all.
 func (b *Backend) Templates(ctx context.Context, server string) ([]control.Item, error) {
-	return items(b.offers.ResourceTemplates(ctx, server))
+	return items(b.o.Offers.ResourceTemplates(ctx, server))
 }
 
 // Prompts lists the prompts of one server or of all.
 func (b *Backend) Prompts(ctx context.Context, server string) ([]control.Item, error) {
-	return items(b.offers.Prompts(ctx, server))
+	return items(b.o.Offers.Prompts(ctx, server))
 }
 
 // ReadResource reads a resource.
 func (b *Backend) ReadResource(ctx context.Context, r control.ReadRequest, trace signal.Trace) (*control.ReadResponse, error) {
-	res, err := b.offers.ReadResource(ctx, offers.Read{Server: r.Server, URI: r.URI, Anew: r.Fresh, Entrance: r.Entrance, Trace: trace})
+	res, err := b.o.Offers.ReadResource(ctx, offers.Read{Server: r.Server, URI: r.URI, Anew: r.Fresh, Entrance: r.Entrance, Trace: trace})
 	if err != nil {
 		return nil, err
 	}
@@ -57,7 +57,7 @@ func (b *Backend) ReadResource(ctx context.Context, r control.ReadRequest, trace
 
 // Watch tells of changes of a resource.
 func (b *Backend) Watch(ctx context.Context, server, uri string) (<-chan struct{}, func(), error) {
-	w, err := b.offers.WatchResource(ctx, server, uri, false)
+	w, err := b.o.Offers.WatchResource(ctx, server, uri, false)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -66,11 +66,11 @@ func (b *Backend) Watch(ctx context.Context, server, uri string) (<-chan struct{
 
 // Subscribe has changes of a resource delivered to the inbox.
 func (b *Backend) Subscribe(ctx context.Context, s control.Subscription) (control.Subscription, error) {
-	s.Server = b.servers.Name(s.Server)
+	s.Server = b.o.Servers.Name(s.Server)
 	if b.subscribed(s) {
 		return s, nil
 	}
-	w, err := b.offers.WatchResource(ctx, s.Server, s.URI, true)
+	w, err := b.o.Offers.WatchResource(ctx, s.Server, s.URI, true)
 	if err != nil {
 		return s, err
 	}
@@ -95,7 +95,7 @@ func (b *Backend) subscribed(s control.Subscription) bool {
 
 // Unsubscribe ends that, and reports whether there was a subscription.
 func (b *Backend) Unsubscribe(s control.Subscription) bool {
-	s.Server = b.servers.Name(s.Server)
+	s.Server = b.o.Servers.Name(s.Server)
 	b.subs.mu.Lock()
 	w := b.subs.by[s]
 	delete(b.subs.by, s)
@@ -122,28 +122,28 @@ func (b *Backend) Subscriptions() []control.Subscription {
 
 // GetPrompt expands a prompt.
 func (b *Backend) GetPrompt(ctx context.Context, r control.PromptRequest, trace signal.Trace) (*offers.Prompt, error) {
-	return b.offers.GetPrompt(ctx, offers.Expand{Server: r.Server, Prompt: r.Prompt, Arguments: r.Arguments, Entrance: r.Entrance, Trace: trace})
+	return b.o.Offers.GetPrompt(ctx, offers.Expand{Server: r.Server, Prompt: r.Prompt, Arguments: r.Arguments, Entrance: r.Entrance, Trace: trace})
 }
 
 // Complete asks a server for values of an argument.
 func (b *Backend) Complete(ctx context.Context, r control.CompletionRequest) (json.RawMessage, error) {
-	return b.offers.Complete(ctx, offers.Completion{
+	return b.o.Offers.Complete(ctx, offers.Completion{
 		Server: r.Server, Prompt: r.Prompt, Template: r.Template, Argument: r.Argument, Value: r.Value, Arguments: r.Arguments,
 	})
 }
 
 // SetLogLevel asks a server for log messages.
 func (b *Backend) SetLogLevel(ctx context.Context, server, level string) error {
-	return b.offers.SetLogLevel(ctx, server, level)
+	return b.o.Offers.SetLogLevel(ctx, server, level)
 }
 
 // Inputs are the calls that wait for answers.
-func (b *Backend) Inputs() []signal.Input { return b.host.Inputs() }
+func (b *Backend) Inputs() []signal.Input { return b.o.Host.Inputs() }
 
 // Input is what a call waits for.
-func (b *Backend) Input(callID string) (signal.Input, bool) { return b.host.Input(callID) }
+func (b *Backend) Input(callID string) (signal.Input, bool) { return b.o.Host.Input(callID) }
 
 // AnswerInput answers a call that waits.
 func (b *Backend) AnswerInput(callID string, r ask.Replies, actor string) error {
-	return b.host.AnswerInput(callID, r, actor)
+	return b.o.Host.AnswerInput(callID, r, actor)
 }

@@ -14,30 +14,30 @@ import (
 
 // Approvals lists questions to people.
 func (b *Backend) Approvals(ctx context.Context, states ...approval.State) ([]approval.Approval, error) {
-	return b.gate.Approvals.List(ctx, states...)
+	return b.o.Gate.Approvals.List(ctx, states...)
 }
 
 // Approval is one question.
 func (b *Backend) Approval(ctx context.Context, id string) (approval.Approval, error) {
-	a, err := b.gate.Approvals.Show(ctx, id)
+	a, err := b.o.Gate.Approvals.Show(ctx, id)
 	return a, approvalFault(err)
 }
 
 // Approve answers a question with yes.
 func (b *Backend) Approve(ctx context.Context, id string, scope approval.Scope, actor string) (approval.Approval, error) {
-	a, err := b.gate.Approvals.Approve(ctx, id, scope, actor)
+	a, err := b.o.Gate.Approvals.Approve(ctx, id, scope, actor)
 	return a, approvalFault(err)
 }
 
 // Deny answers a question with no.
 func (b *Backend) Deny(ctx context.Context, id, actor, reason string) (approval.Approval, error) {
-	a, err := b.gate.Approvals.Deny(ctx, id, actor, reason)
+	a, err := b.o.Gate.Approvals.Deny(ctx, id, actor, reason)
 	return a, approvalFault(err)
 }
 
 // Revoke takes an answer back, or closes a question.
 func (b *Backend) Revoke(ctx context.Context, id, actor string) (approval.Approval, error) {
-	a, err := b.gate.Approvals.Revoke(ctx, id, actor)
+	a, err := b.o.Gate.Approvals.Revoke(ctx, id, actor)
 	return a, approvalFault(err)
 }
 
@@ -53,21 +53,21 @@ func approvalFault(err error) error {
 
 // Explain says what would become of a call of a tool, and why.
 func (b *Backend) Explain(name string) (policy.Explanation, error) {
-	tool, err := b.host.Table().Resolve(name)
+	tool, err := b.o.Host.Table().Resolve(name)
 	if err != nil {
 		return policy.Explanation{}, err
 	}
-	return b.gate.Engine.Explain(tool), nil
+	return b.o.Gate.Engine.Explain(tool), nil
 }
 
 // Review is the review of the catalogue as it stands, or of a server's part.
 func (b *Backend) Review(server string) (*review.Report, error) {
-	b.host.Table() // reviews what is new
-	report := b.gate.Pins.Report()
+	b.o.Host.Table() // reviews what is new
+	report := b.o.Gate.Pins.Report()
 	if server == "" {
 		return report, nil
 	}
-	server, err := b.servers.Find(server)
+	server, err := b.o.Servers.Find(server)
 	if err != nil {
 		return nil, err
 	}
@@ -77,21 +77,21 @@ func (b *Backend) Review(server string) (*review.Report, error) {
 
 // Diff is how a server's tools differ from what was approved.
 func (b *Backend) Diff(server string) ([]review.ToolDiff, error) {
-	b.host.Table()
-	server, err := b.servers.Find(server)
+	b.o.Host.Table()
+	server, err := b.o.Servers.Find(server)
 	if err != nil {
 		return nil, err
 	}
-	return b.gate.Pins.Diff(server), nil
+	return b.o.Gate.Pins.Diff(server), nil
 }
 
 // Pin approves a server's tools, or one of them, as they were reviewed.
 func (b *Backend) Pin(ctx context.Context, a review.Approval) error {
-	b.host.Table()
-	server, err := b.servers.Find(a.Server)
+	b.o.Host.Table()
+	server, err := b.o.Servers.Find(a.Server)
 	if err != nil {
 		return err
 	}
 	a.Server = server
-	return b.gate.Pins.Approve(ctx, a)
+	return b.o.Gate.Pins.Approve(ctx, a)
 }
