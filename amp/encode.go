@@ -52,7 +52,7 @@ func (p *Payload) append(b []byte) ([]byte, error) {
 }
 
 // AppendJoined appends an encoded envelope, made of a header and an encoded payload,
-// to b. [JoinedSize] says how much room it takes at most, as a rule.
+// to b. It takes about [JoinedSize] bytes.
 func AppendJoined(b []byte, h *Header, payload []byte) ([]byte, error) {
 	b, err := h.append(append(b, `{"header":`...))
 	if err != nil {

@@ -28,6 +28,7 @@ type profile struct {
 
 var (
 	anthropicKeys = regexp.MustCompile(`^[a-zA-Z0-9_.-]{1,64}$`)
+	kimiDefs      = regexp.MustCompile(`^[a-zA-Z0-9_]+$`) // nothing that a reference would have to escape
 	vertexKeys    = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]{0,63}$`)
 
 	geminiSchema = rules.Rules{
@@ -66,7 +67,7 @@ var profiles = map[string]*profile{
 		NotFormats: rules.Set("uri", "email"),
 		Pattern:    rules.PatternRules{EscapeBrackets: true, Grammar: true, MaxRepeat: 256}}},
 	"grok":      {},
-	"kimi":      {schema: rules.Rules{NoSchemaURI: true, OpenMaps: true, TypeInUnion: true, PlainEnums: true, PlainRefs: true, Without: rules.Set("not")}},
+	"kimi":      {schema: rules.Rules{NoSchemaURI: true, OpenMaps: true, TypeInUnion: true, PlainEnums: true, DefNames: kimiDefs, Without: rules.Set("not")}},
 	"typed":     {schema: rules.Rules{Typed: true, NoSchemaURI: true}},
 	"fireworks": {schema: rules.Rules{Typed: true, NoSchemaURI: true}},
 	"text-only": {blind: true},

@@ -239,10 +239,7 @@ func (d *decoder) unquote(s string, at []*base.Node, ptr string, depth int) any 
 		allowed &= d.Takes(n, 0)
 	}
 	if text {
-		if v, err := jsonvalue.Parse([]byte(s), jsonvalue.Limits{Depth: 2 * base.MaxDepth, Strict: true}); err == nil && base.KindOf(v) == base.Object {
-			return v // as the model was told to send it
-		}
-		return s
+		allowed = base.Object
 	}
 	if allowed&base.String != 0 || allowed == 0 {
 		return s
@@ -250,6 +247,9 @@ func (d *decoder) unquote(s string, at []*base.Node, ptr string, depth int) any 
 	v, err := jsonvalue.Parse([]byte(s), jsonvalue.Limits{Depth: 2 * base.MaxDepth, Strict: true})
 	if err != nil || !allowed.Allows(base.KindOf(v)) || v == nil {
 		return s
+	}
+	if text { // the model was told to send it so
+		return v
 	}
 	d.repairs = append(d.repairs, fmt.Sprintf("%s was sent as a string that holds JSON", ptr))
 	return d.value(v, at, ptr, depth+1)

@@ -2,8 +2,8 @@ package rules
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
-	"strings"
 
 	"github.com/aurorabot-dev/platform/internal/jsontext/jsonvalue"
 	"github.com/aurorabot-dev/platform/mcpkit/openai/internal/schema/base"
@@ -139,9 +139,6 @@ func (k *checker) types(n *base.Node, at string) {
 	if r.TypeInUnion && at != "" && t != 0 && (n.Has("anyOf") || n.Has("oneOf")) {
 		k.fail(at, "a type beside a union")
 	}
-	if defs := n.Object("$defs"); r.PlainRefs && defs != nil && slices.ContainsFunc(defs.Keys(), func(name string) bool { return strings.ContainsAny(name, "/~ ") }) {
-		k.fail(at, "a definition whose name needs an escape")
-	}
 	if r.NoBesides && n.Has("properties") && (n.Has("anyOf") || n.Has("oneOf")) {
 		k.fail(at, "properties beside a union")
 	}
@@ -164,11 +161,18 @@ func (k *checker) constraints(n *base.Node, at string) {
 			}
 		}
 	}
-	if props := n.Object("properties"); props != nil && r.Keys != nil {
-		for _, key := range props.Keys() {
-			if !r.Keys.MatchString(key) {
-				k.fail(at, "the key %q", key)
-			}
+	k.names(n.Object("properties"), r.Keys, at, "key")
+	k.names(n.Object("$defs"), r.DefNames, at, "definition")
+}
+
+// names holds the keys of m to what they may be.
+func (k *checker) names(m *base.Node, allowed *regexp.Regexp, at, what string) {
+	if m == nil || allowed == nil {
+		return
+	}
+	for _, name := range m.Keys() {
+		if !allowed.MatchString(name) {
+			k.fail(at, "the %s %q", what, name)
 		}
 	}
 }

@@ -27,13 +27,13 @@ type Rules struct {
 	NoEmpty     bool            // an object below the root has properties
 	TypeInUnion bool            // a union's branches have the types, not the node that it stands in
 	PlainEnums  bool            // an enum holds only values of its node's type
-	PlainRefs   bool            // a definition's name has letters, digits and underscores only
 	NotFormats  map[string]bool // formats that are refused
 	Pattern     PatternRules
 	MaxRepeat   int            // largest minLength, maxLength, minItems, maxItems; 0 for no limit
 	WholeBounds bool           // minimum and maximum for integers only
 	OpenMaps    bool           // additionalProperties: {} must be written true
 	Keys        *regexp.Regexp // what a property may be called; nil for anything
+	DefNames    *regexp.Regexp // the same of a definition
 }
 
 // Limits are those of strict mode.

@@ -67,8 +67,8 @@ func (c *conversion) apply() {
 	if r.TypeInUnion {
 		base.Walk(c.Root, c.typesInUnions)
 	}
-	if r.PlainRefs {
-		c.plainDefs()
+	if r.DefNames != nil {
+		c.renameDefs()
 	}
 	if r.Keys != nil {
 		c.renameKeys()

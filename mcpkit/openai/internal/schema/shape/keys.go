@@ -24,6 +24,15 @@ func modelKey(key string, hexDigits int) string {
 	return clean[:min(len(clean), longest-1-hexDigits)] + "_" + hex.EncodeToString(sum[:])[:hexDigits]
 }
 
+// freeKey is modelKey with as many digits as it takes not to be taken.
+func freeKey(key string, taken func(string) bool) string {
+	name := modelKey(key, 8)
+	for digits := 16; taken(name) && digits <= 56; digits += 8 {
+		name = modelKey(key, digits)
+	}
+	return name
+}
+
 // renameKeys gives properties names that the API takes, and tells the codec.
 func (c *conversion) renameKeys() {
 	renamed := map[string]string{}
@@ -40,10 +49,7 @@ func (c *conversion) renameKeys() {
 			return key
 		}
 		if _, ok := renamed[key]; !ok {
-			name := modelKey(key, 8)
-			for digits := 16; taken[name]; digits += 8 {
-				name = modelKey(key, min(digits, 56))
-			}
+			name := freeKey(key, func(name string) bool { return taken[name] })
 			taken[name] = true
 			renamed[key] = name
 		}

@@ -79,20 +79,17 @@ func (c *conversion) plainEnum(n *base.Node) {
 	c.Report(c.Origin[n]+"/enum", "enum_narrowed", l, kept, false)
 }
 
-// plainDefs gives definitions names that need no escape in a reference.
-func (c *conversion) plainDefs() {
+// renameDefs gives definitions names that the API takes.
+func (c *conversion) renameDefs() {
 	if c.Defs == nil {
 		return
 	}
 	renamed := map[string]string{} // references
 	for _, name := range slices.Clone(c.Defs.Keys()) {
-		if !badKey.MatchString(name) {
+		if c.Rules.DefNames.MatchString(name) {
 			continue
 		}
-		to := modelKey(name, 8)
-		for digits := 16; c.Defs.Has(to) && digits <= 56; digits += 8 {
-			to = modelKey(name, digits)
-		}
+		to := freeKey(name, c.Defs.Has)
 		c.Defs.Rename(name, to)
 		renamed["#/$defs/"+base.Escape(name)] = "#/$defs/" + to
 		c.Report("/$defs/"+base.Escape(name), "key_renamed", name, to, false)
