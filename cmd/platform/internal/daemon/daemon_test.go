@@ -14,7 +14,6 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
@@ -25,7 +24,6 @@ import (
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/control"
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/daemon/check"
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/daemon/settings"
-	"github.com/aurorabot-dev/platform/cmd/platform/internal/daemon/teardown"
 	"github.com/aurorabot-dev/platform/mcpkit/fakeserver"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
 	"github.com/aurorabot-dev/platform/mcpkit/host/offers"
@@ -871,25 +869,6 @@ func TestAServerThatIsTrustedOnlyLaterIsApprovedThenAsAtFirstSight(t *testing.T)
 	}
 	change("trust: {s: internal}\n")
 	r.until("the call's success", func() (bool, any) { _, err := r.call("s.echo", "x"); return err == nil, err })
-}
-
-func TestAPartThatDoesNotEndKeepsNothingElseOpen(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		never := make(chan struct{})
-		defer close(never)
-		closed := false
-		down := &teardown.Stack{Log: slog.New(slog.DiscardHandler)}
-		down.Add("lock", func(context.Context) error { closed = true; return nil })
-		down.Add("patient", func(ctx context.Context) error { <-ctx.Done(); return nil })
-		down.Add("stuck", func(context.Context) error { <-never; return nil })
-		err := down.Run(t.Context(), time.Minute)
-		if err == nil || !strings.Contains(err.Error(), "closing stuck: it does not end") || strings.Contains(err.Error(), "patient") {
-			t.Errorf("the error is %v", err)
-		}
-		if !closed {
-			t.Error("what was below it is open")
-		}
-	})
 }
 
 func TestAResourceThatIsReadIsResourceObserved(t *testing.T) {
