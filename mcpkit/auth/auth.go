@@ -40,6 +40,7 @@ import (
 	"time"
 
 	"github.com/aurorabot-dev/platform/mcpkit/auth/discovery"
+	"github.com/aurorabot-dev/platform/mcpkit/auth/internal/keeper"
 	"github.com/aurorabot-dev/platform/mcpkit/auth/issuer"
 	"github.com/aurorabot-dev/platform/mcpkit/auth/tokens"
 )
@@ -129,19 +130,15 @@ type Client struct {
 	fetch *discovery.Fetcher
 	oauth *issuer.Client
 
-	turn     chan struct{} // holds one token: who has it changes the record
-	failed   error         // of the last renewal; with the turn
+	kept *keeper.Keeper
+
+	failed   error // of the last renewal; read and written with the keeper's lock
 	failedAt time.Time
 
 	mu      sync.Mutex
-	rec     *tokens.Record // as last read; nil means none; never changed in place
-	fault   error          // why it could not be read
-	stamp   string
-	checked time.Time
-	unsaved *tokens.Record // issued, and not on disk
-	told    string         // the stamp when a person was last said to be needed
-	renewed string         // the access token that came of a refusal
-	asked   []string       // scopes that a step-up has asked for
+	told    string   // the keeper's stamp when a person was last said to be needed
+	renewed string   // the access token that came of a refusal
+	asked   []string // scopes that a step-up has asked for
 }
 
 // New makes a Client. It makes no request.
@@ -199,11 +196,12 @@ func New(cfg Config, o Options) (*Client, error) {
 		o.Name = "Aurora Platform"
 	}
 	o.Secret(cfg.Token, cfg.ClientSecret)
-	c := &Client{cfg: cfg, opts: o, url: u, log: o.Logger.With("server", cfg.Server), turn: make(chan struct{}, 1)}
+	c := &Client{cfg: cfg, opts: o, url: u, log: o.Logger.With("server", cfg.Server)}
+	c.kept = keeper.New(o.Store, cfg.Server, c.fits, o.Secret)
 	c.fetch = discovery.New(discovery.Options{Server: u, Issuer: cfg.Issuer, Proxy: o.Proxy, TLS: o.TLS})
 	c.oauth = &issuer.Client{
 		Fetch: c.fetch, Server: u, Secret: o.Secret, Logger: c.log, Name: o.Name,
-		ClientID: cfg.ClientID, ClientSecret: cfg.ClientSecret, Method: cfg.Method, Key: cfg.Key,
+		ClientID: cfg.ClientID, ClientSecret: cfg.ClientSecret, Method: cfg.Method, Key: cfg.Key, Assertion: cfg.Assertion,
 		MetadataURL: cfg.ClientMetadataURL, Audience: cfg.Audience,
 	}
 	return c, nil
@@ -235,69 +233,11 @@ func (c *Client) ours(u *url.URL) bool {
 	return u != nil && u.Scheme == c.url.Scheme && strings.EqualFold(u.Host, c.url.Host)
 }
 
-// recheck is how often the disk is looked at for what another process has stored.
-const recheck = 500 * time.Millisecond
-
-// current is the record to use; nil if there is none. With fresh the disk is
-// looked at in any case.
-func (c *Client) current(fresh bool) (*tokens.Record, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if !fresh && time.Since(c.checked) < recheck {
-		return c.rec, c.fault
-	}
-	if stamp := c.opts.Store.Stamp(c.cfg.Server); stamp != c.stamp || c.checked.IsZero() || c.fault != nil {
-		c.rec, c.fault = c.find()
-		c.stamp = stamp
-	}
-	c.checked = time.Now()
-	return c.rec, c.fault
-}
-
-// find reads the newest record that fits the configuration.
-func (c *Client) find() (*tokens.Record, error) {
-	all, err := c.opts.Store.Find(c.cfg.Server)
-	for _, r := range all {
-		switch {
-		case !discovery.Covers(r.Key.Resource, c.url):
-		case c.cfg.Issuer != "" && !discovery.SameIssuer(c.cfg.Issuer, r.Key.Issuer):
-		case c.cfg.ClientID != "" && c.cfg.ClientID != r.Client.ID:
-		default:
-			c.opts.Secret(r.Access, r.Refresh, r.Client.Secret)
-			return r, nil
-		}
-	}
-	return nil, err
-}
-
-// put stores r. It is remembered where that fails: an issuer does not issue twice.
-func (c *Client) put(r *tokens.Record) error {
-	err := c.opts.Store.Put(r)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if err != nil {
-		c.unsaved = r
-		return err
-	}
-	c.unsaved, c.rec, c.fault = nil, r, nil
-	c.stamp, c.checked = c.opts.Store.Stamp(c.cfg.Server), time.Now()
-	return nil
-}
-
-// lock makes the caller the only one, here and in other processes, who changes
-// the record.
-func (c *Client) lock(ctx context.Context) (unlock func(), err error) {
-	select {
-	case c.turn <- struct{}{}:
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-	release, err := c.opts.Store.Lock(ctx, c.cfg.Server)
-	if err != nil {
-		<-c.turn
-		return nil, err
-	}
-	return func() { release(); <-c.turn }, nil
+// fits reports whether a record is for the server as it is configured.
+func (c *Client) fits(r *tokens.Record) bool {
+	return discovery.Covers(r.Key.Resource, c.url) &&
+		(c.cfg.Issuer == "" || discovery.SameIssuer(c.cfg.Issuer, r.Key.Issuer)) &&
+		(c.cfg.ClientID == "" || c.cfg.ClientID == r.Client.ID)
 }
 
 // waitPoll is how often Wait looks for a login.
@@ -325,25 +265,19 @@ func (c *Client) Helped() bool {
 	if c.cfg.Type == None || c.cfg.Type == Bearer {
 		return false
 	}
-	r, err := c.current(true)
+	r, err := c.kept.Current(true)
+	stamp := c.kept.Stamp()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return err == nil && usable(r, time.Now()) && c.stamp != c.told
+	return err == nil && usable(r, time.Now()) && stamp != c.told
 }
 
-// mark is the state of things that is known before a request for help is made up.
-func (c *Client) mark() string {
+// help notes that a person was needed when the store was as stamp says, and returns
+// n. What has changed since may be the help.
+func (c *Client) help(n *NeededError, stamp string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.stamp
-}
-
-// help notes that a person was needed as things were at mark, and returns n. What
-// has changed since may be the help.
-func (c *Client) help(n *NeededError, mark string) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.told = mark
+	c.told = stamp
 	return n
 }
 
@@ -378,7 +312,7 @@ func (c *Client) Status() (Status, error) {
 		s.State = "configured"
 		return s, nil
 	}
-	r, err := c.current(true)
+	r, err := c.kept.Current(true)
 	if c.cfg.Type == ClientCredentials {
 		s.State, s.Renews = "renewable", true
 	}
@@ -405,7 +339,7 @@ func (c *Client) Logout(ctx context.Context) (revoked int, err error) {
 	if c.opts.Store == nil {
 		return 0, nil
 	}
-	unlock, err := c.lock(ctx)
+	unlock, err := c.kept.Lock(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -417,8 +351,6 @@ func (c *Client) Logout(ctx context.Context) (revoked int, err error) {
 		revoked += n
 		faults = append(faults, err, c.opts.Store.Delete(r.Key))
 	}
-	c.mu.Lock()
-	c.rec, c.unsaved, c.checked = nil, nil, time.Time{}
-	c.mu.Unlock()
+	c.kept.Forget()
 	return revoked, errors.Join(faults...)
 }

@@ -21,6 +21,7 @@ import (
 
 	"github.com/aurorabot-dev/platform/mcpkit/auth"
 	"github.com/aurorabot-dev/platform/mcpkit/auth/authtest"
+	"github.com/aurorabot-dev/platform/mcpkit/auth/issuer"
 	"github.com/aurorabot-dev/platform/mcpkit/auth/tokens"
 )
 
@@ -348,7 +349,7 @@ func TestWhatAPersonPastesIsUnderstood(t *testing.T) {
 		"":          "fault",
 		"two words": "fault",
 	} {
-		got, err := auth.ParseAnswer(in)
+		got, err := issuer.ParseAnswer(in)
 		if (err != nil) != (want == "fault") || err == nil && got.Get("code") != want {
 			t.Errorf("%q became %v, %v", in, got, err)
 		}

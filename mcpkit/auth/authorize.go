@@ -3,10 +3,7 @@ package auth
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
-	"net/url"
-	"slices"
 	"strings"
 	"time"
 
@@ -30,18 +27,16 @@ func (c *Client) Authorize(ctx context.Context, r *http.Request) error {
 		setBearer(r, c.cfg.Token)
 		return nil
 	}
-	mark := c.mark()
-	rec, err := c.current(false)
+	stamp := c.kept.Stamp()
+	rec, err := c.kept.Current(false)
 	if err != nil {
 		return unavailable(err)
 	}
-	c.mu.Lock()
-	unsaved := c.unsaved != nil
-	c.mu.Unlock()
+	unsaved := c.kept.Unsaved() != nil
 	if unsaved || rec != nil && !rec.Fresh(time.Now()) && c.renewable(rec) {
 		next, err := c.renew(ctx, "")
 		if n, needed := errors.AsType[*NeededError](c.mendable(err)); needed {
-			return c.help(n, mark)
+			return c.help(n, stamp)
 		}
 		if err != nil && (unsaved || !time.Now().Before(rec.Expiry)) {
 			return unavailable(err)
@@ -84,7 +79,7 @@ func (c *Client) renewable(rec *tokens.Record) bool {
 // is a refusal that no token changes.
 func (c *Client) Challenge(ctx context.Context, res *http.Response) (retry bool, err error) {
 	ch := discovery.ParseChallenge(res.Header)
-	sent, mark := bearerOf(res.Request), c.mark()
+	sent, stamp := bearerOf(res.Request), c.kept.Stamp()
 	switch {
 	case !c.ours(res.Request.URL):
 		return false, c.needed(false, "its requests lead to another server, which gets no token of this one")
@@ -101,7 +96,7 @@ func (c *Client) Challenge(ctx context.Context, res *http.Response) (retry bool,
 		return true, nil
 	}
 	if n, ok := errors.AsType[*NeededError](c.mendable(err)); ok {
-		return false, c.help(n, mark)
+		return false, c.help(n, stamp)
 	}
 	return false, unavailable(err)
 }
@@ -109,7 +104,7 @@ func (c *Client) Challenge(ctx context.Context, res *http.Response) (retry bool,
 // unauthorized gets a token after an answer of 401; nil means that there is
 // another than the one that was sent.
 func (c *Client) unauthorized(ctx context.Context, sent string, ch discovery.Challenge) error {
-	rec, err := c.current(true)
+	rec, err := c.kept.Current(true)
 	if err != nil {
 		return err
 	}
@@ -152,19 +147,19 @@ func (c *Client) nobody(rec *tokens.Record) error {
 
 // refuse notes that the server does not accept a token that has not expired.
 func (c *Client) refuse(ctx context.Context, sent string) error {
-	unlock, err := c.lock(ctx)
+	unlock, err := c.kept.Lock(ctx)
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	rec, err := c.current(true)
+	rec, err := c.kept.Current(true)
 	if err != nil {
 		return err
 	}
 	if rec != nil && rec.Access == sent {
 		next := *rec
 		next.Refused = true
-		if err := c.put(&next); err != nil {
+		if err := c.kept.Put(&next); err != nil {
 			return err
 		}
 	}
@@ -175,7 +170,7 @@ func (c *Client) refuse(ctx context.Context, sent string) error {
 // (https://modelcontextprotocol.io/specification/2025-11-25/basic/authorization#step-up-authorization-flow).
 // Each scope is asked for once.
 func (c *Client) stepUp(ctx context.Context, sent string, ch discovery.Challenge) error {
-	rec, err := c.current(true)
+	rec, err := c.kept.Current(true)
 	if err != nil {
 		return err
 	}
@@ -183,9 +178,9 @@ func (c *Client) stepUp(ctx context.Context, sent string, ch discovery.Challenge
 		return nil
 	}
 	c.mu.Lock()
-	asked := len(ch.Scopes) == 0 || contains(c.asked, ch.Scopes)
+	asked := len(ch.Scopes) == 0 || tokens.Contain(c.asked, ch.Scopes)
 	if !asked && (c.cfg.Type == ClientCredentials || c.opts.Browse != nil) {
-		c.asked = union(c.asked, ch.Scopes)
+		c.asked = tokens.Union(c.asked, ch.Scopes)
 	}
 	c.mu.Unlock()
 	switch {
@@ -196,15 +191,15 @@ func (c *Client) stepUp(ctx context.Context, sent string, ch discovery.Challenge
 	case c.opts.Browse != nil:
 		return c.browse(ctx, ch, ch.Scopes)
 	}
-	unlock, err := c.lock(ctx)
+	unlock, err := c.kept.Lock(ctx)
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	if rec, err = c.current(true); err == nil && rec != nil && !contains(rec.Wanted, ch.Scopes) {
+	if rec, err = c.kept.Current(true); err == nil && rec != nil && !tokens.Contain(rec.Wanted, ch.Scopes) {
 		next := *rec
-		next.Wanted = union(rec.Wanted, ch.Scopes)
-		err = c.put(&next)
+		next.Wanted = tokens.Union(rec.Wanted, ch.Scopes)
+		err = c.kept.Put(&next)
 	}
 	if err != nil {
 		return err
@@ -220,20 +215,17 @@ const renewPause = 2 * time.Second
 // renew gets a new access token for the record, unless somebody else has done so
 // meanwhile. Stale is a token that the server has refused, or empty.
 func (c *Client) renew(ctx context.Context, stale string) (*tokens.Record, error) {
-	unlock, err := c.lock(ctx)
+	unlock, err := c.kept.Lock(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer unlock()
-	c.mu.Lock()
-	unsaved := c.unsaved
-	c.mu.Unlock()
-	if unsaved != nil {
-		if err := c.put(unsaved); err != nil {
+	if unsaved := c.kept.Unsaved(); unsaved != nil {
+		if err := c.kept.Put(unsaved); err != nil {
 			return nil, err
 		}
 	}
-	rec, err := c.current(true)
+	rec, err := c.kept.Current(true)
 	switch {
 	case err != nil:
 		return nil, err
@@ -247,7 +239,7 @@ func (c *Client) renew(ctx context.Context, stale string) (*tokens.Record, error
 	form := issuer.Grant("refresh_token", rec.Key.Resource)
 	form.Set("refresh_token", rec.Refresh)
 	if c.cfg.Type == ClientCredentials {
-		if form, err = c.machineGrant(rec.Key.Resource, rec.Scopes); err != nil {
+		if form, err = c.oauth.MachineGrant(rec.Key.Resource, rec.Scopes); err != nil {
 			return nil, err
 		}
 	}
@@ -261,7 +253,7 @@ func (c *Client) renew(ctx context.Context, stale string) (*tokens.Record, error
 	if next.Refresh == "" {
 		next.Refresh = rec.Refresh // RFC 6749 section 6: the old one stays good
 	}
-	if err := c.put(&next); err != nil {
+	if err := c.kept.Put(&next); err != nil {
 		return nil, err
 	}
 	if stale != "" {
@@ -285,7 +277,7 @@ func (c *Client) lost(rec *tokens.Record, err error) error {
 	if oe.Code == "invalid_client" || oe.Code == "unauthorized_client" {
 		next.Client = tokens.Client{}
 	}
-	if perr := c.put(&next); perr != nil {
+	if perr := c.kept.Put(&next); perr != nil {
 		return errors.Join(err, perr)
 	}
 	c.log.Warn("authorization has ended", "issuer", rec.Key.Issuer, "error", oe)
@@ -294,12 +286,12 @@ func (c *Client) lost(rec *tokens.Record, err error) error {
 
 // machine gets a token for a client that speaks for itself.
 func (c *Client) machine(ctx context.Context, sent string, ch discovery.Challenge, more []string) error {
-	unlock, err := c.lock(ctx)
+	unlock, err := c.kept.Lock(ctx)
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	rec, err := c.current(true)
+	rec, err := c.kept.Current(true)
 	if err != nil {
 		return err
 	}
@@ -315,7 +307,7 @@ func (c *Client) machine(ctx context.Context, sent string, ch discovery.Challeng
 		return err
 	}
 	next := issuer.Record(c.cfg.Server, found, client)
-	form, err := c.machineGrant(found.Resource, c.scopes(found, ch, rec, more))
+	form, err := c.oauth.MachineGrant(found.Resource, issuer.Scopes(found, ch, c.cfg.Scopes, rec, more))
 	if err != nil {
 		return err
 	}
@@ -325,7 +317,7 @@ func (c *Client) machine(ctx context.Context, sent string, ch discovery.Challeng
 		}
 		return err
 	}
-	if err := c.put(next); err != nil {
+	if err := c.kept.Put(next); err != nil {
 		return err
 	}
 	c.mu.Lock()
@@ -354,53 +346,4 @@ func (c *Client) discover(ctx context.Context, ch discovery.Challenge) (*discove
 		}
 	}
 	return found, nil
-}
-
-// machineGrant begins the form with which a machine asks for a token.
-func (c *Client) machineGrant(resource string, scopes []string) (url.Values, error) {
-	form := issuer.Grant("client_credentials", resource)
-	if c.cfg.Assertion != nil {
-		assertion, err := c.cfg.Assertion()
-		if err != nil {
-			return nil, fmt.Errorf("reading the assertion: %w", err)
-		}
-		c.opts.Secret(assertion)
-		form.Set("grant_type", "urn:ietf:params:oauth:grant-type:jwt-bearer")
-		form.Set("assertion", assertion)
-	}
-	issuer.SetScope(form, scopes)
-	return form, nil
-}
-
-// scopes are those to ask for: the configured ones, else those of the challenge,
-// else those that the resource names
-// (https://modelcontextprotocol.io/specification/2025-11-25/basic/authorization#scope-selection-strategy);
-// besides them those that this issuer has granted before, and more.
-func (c *Client) scopes(found *discovery.Found, ch discovery.Challenge, rec *tokens.Record, more []string) []string {
-	scopes := c.cfg.Scopes
-	if len(scopes) == 0 {
-		scopes = ch.Scopes
-	}
-	if len(scopes) == 0 {
-		scopes = found.Scopes
-	}
-	if rec != nil && rec.Key.Issuer == found.Issuer {
-		scopes = union(rec.Scopes, scopes, rec.Wanted)
-	}
-	return union(scopes, more)
-}
-
-// union is all of lists, each once, in order.
-func union(lists ...[]string) []string {
-	var out []string
-	for _, s := range slices.Concat(lists...) {
-		if !slices.Contains(out, s) {
-			out = append(out, s)
-		}
-	}
-	return out
-}
-
-func contains(all, some []string) bool {
-	return !slices.ContainsFunc(some, func(s string) bool { return !slices.Contains(all, s) })
 }

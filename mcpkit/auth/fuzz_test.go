@@ -7,6 +7,7 @@ import (
 	"unicode"
 
 	"github.com/aurorabot-dev/platform/mcpkit/auth"
+	"github.com/aurorabot-dev/platform/mcpkit/auth/issuer"
 )
 
 func FuzzParseAnswer(f *testing.F) {
@@ -14,7 +15,7 @@ func FuzzParseAnswer(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		q, err := auth.ParseAnswer(s)
+		q, err := issuer.ParseAnswer(s)
 		if err == nil && q.Get("code") == "" && q.Get("error") == "" {
 			t.Errorf("%q became %v, which answers nothing", s, q)
 		}

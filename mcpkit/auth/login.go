@@ -6,10 +6,8 @@ import (
 	"crypto/subtle"
 	"errors"
 	"fmt"
-	"net/http"
 	"net/url"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -47,7 +45,7 @@ var ErrNotWhole = errors.New("the issuer marks its answers: the whole address th
 // RedirectPort is the port that a client was registered with before, which spares
 // a new registration, or 0.
 func (c *Client) RedirectPort() int {
-	rec, err := c.current(true)
+	rec, err := c.kept.Current(true)
 	if err != nil || rec == nil {
 		return 0
 	}
@@ -66,7 +64,7 @@ func (c *Client) Begin(ctx context.Context, redirectURI string, more []string) (
 	if c.cfg.Type != OAuth {
 		return nil, c.needed(false, "its authorization is configured (%s), so nobody can log in", c.cfg.Type)
 	}
-	ch, asks := c.probe(ctx)
+	ch, asks := c.fetch.Challenge(ctx)
 	return c.begin(ctx, redirectURI, ch, asks, more)
 }
 
@@ -86,7 +84,7 @@ func (c *Client) begin(ctx context.Context, redirectURI string, ch discovery.Cha
 		// https://modelcontextprotocol.io/specification/2025-11-25/basic/authorization#authorization-code-protection
 		return nil, c.needed(false, "the authorization server %s does not support PKCE with S256", found.Issuer)
 	}
-	prior, err := c.current(true)
+	prior, err := c.kept.Current(true)
 	if err != nil {
 		return nil, err
 	}
@@ -94,9 +92,9 @@ func (c *Client) begin(ctx context.Context, redirectURI string, ch discovery.Cha
 	if err != nil {
 		return nil, c.mendable(err)
 	}
-	scopes := c.scopes(found, ch, prior, more)
+	scopes := issuer.Scopes(found, ch, c.cfg.Scopes, prior, more)
 	if slices.Contains(meta.ScopesSupported, "offline_access") {
-		scopes = union(scopes, []string{"offline_access"}) // OpenID Connect Core section 11: for a refresh token
+		scopes = tokens.Union(scopes, []string{"offline_access"}) // OpenID Connect Core section 11: for a refresh token
 	}
 	l := &Login{
 		Issuer: found.Issuer, Scopes: scopes, RedirectURI: redirectURI,
@@ -111,40 +109,6 @@ func (c *Client) begin(ctx context.Context, redirectURI string, ch discovery.Cha
 	return l, nil
 }
 
-// probe asks the server for its challenge, if it asks for authorization. Without
-// one discovery finds the metadata at its well-known places.
-func (c *Client) probe(ctx context.Context) (ch discovery.Challenge, asks bool) {
-	const ping = `{"jsonrpc":"2.0","id":1,"method":"ping"}`
-	header := http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"}}
-	target := *c.url
-	target.User, target.Fragment = nil, ""
-	_, _, err := c.fetch.Do(ctx, http.MethodPost, target.String(), header, strings.NewReader(ping))
-	if se, ok := errors.AsType[*discovery.StatusError](err); ok && se.Status == http.StatusUnauthorized {
-		return discovery.ParseChallenge(se.Header), true
-	}
-	return discovery.Challenge{}, false
-}
-
-// ParseAnswer reads what a person has pasted: the address that the browser ended
-// at, its query, or a bare code.
-func ParseAnswer(text string) (url.Values, error) {
-	text = strings.TrimSpace(text)
-	if _, query, ok := strings.Cut(text, "?"); ok {
-		text = query
-	} else if !strings.Contains(text, "=") || !strings.Contains(text, "code=") && !strings.Contains(text, "error=") {
-		if text == "" || strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' }) {
-			return nil, errors.New("this is neither the address that the browser ended at nor a code")
-		}
-		return url.Values{"code": {text}}, nil
-	}
-	text, _, _ = strings.Cut(text, "#")
-	q, err := url.ParseQuery(text)
-	if err != nil || q.Get("code") == "" && q.Get("error") == "" {
-		return nil, errors.New("there is neither a code nor an error in this address")
-	}
-	return q, nil
-}
-
 // Finish takes the query of the redirect, checks that it is the answer to this
 // login by the issuer it went to, and stores the tokens that its code is exchanged
 // for.
@@ -156,21 +120,11 @@ func (l *Login) Finish(ctx context.Context, answer url.Values) error {
 	if l.used.Swap(true) { // a code is good once, and using it twice ends what came of it
 		return ErrOtherLogin
 	}
-	// RFC 9207 section 2.4: compared as it is, before anything else is believed.
-	iss, named := answer.Get("iss"), answer.Has("iss")
-	switch advertised := l.found.Meta.AuthorizationResponseIssParameterSupported; {
-	case advertised && !named:
-		return fmt.Errorf("the answer does not say that it is from %s (iss is missing)", l.Issuer)
-	case named && iss != l.Issuer:
-		return fmt.Errorf("the answer is from %q, and the login went to %s (iss differs)", issuer.Clean(iss), l.Issuer)
+	code, err := issuer.Code(l.found, answer)
+	if err != nil {
+		return err
 	}
-	if code := answer.Get("error"); code != "" {
-		return &issuer.Error{Issuer: l.Issuer, Code: issuer.Clean(code), Description: issuer.Clean(answer.Get("error_description"))}
-	}
-	if answer.Get("code") == "" {
-		return errors.New("there is no code in the answer")
-	}
-	return l.exchange(ctx, answer.Get("code"))
+	return l.exchange(ctx, code)
 }
 
 // FinishCode is Finish for a bare code, pasted by the person who began the login.
@@ -198,7 +152,7 @@ func (l *Login) exchange(ctx context.Context, code string) error {
 	if l.prior != nil && l.prior.Key == rec.Key {
 		rec.Wanted = l.prior.Wanted
 	}
-	unlock, err := c.lock(ctx)
+	unlock, err := c.kept.Lock(ctx)
 	if err != nil {
 		return err
 	}
@@ -206,7 +160,7 @@ func (l *Login) exchange(ctx context.Context, code string) error {
 	if err := c.oauth.Ask(ctx, rec, form); err != nil {
 		return c.mendable(err)
 	}
-	if err := c.put(rec); err != nil {
+	if err := c.kept.Put(rec); err != nil {
 		return err
 	}
 	c.log.Info("logged in", "issuer", rec.Key.Issuer, "resource", rec.Key.Resource, "scopes", rec.Scopes, "renews", rec.Refresh != "")

@@ -116,6 +116,20 @@ func (f *Fetcher) legacy(ctx context.Context) (*Found, error) {
 	return &Found{Resource: Canonical(f.opts.Server), Issuer: meta.Issuer, Meta: meta, Legacy: true, Guessed: guessed}, nil
 }
 
+// Challenge asks the server for its challenge, and reports whether it asks for
+// authorization. Without one Discover finds the metadata at its well-known places.
+func (f *Fetcher) Challenge(ctx context.Context) (ch Challenge, asks bool) {
+	const ping = `{"jsonrpc":"2.0","id":1,"method":"ping"}`
+	header := http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"}}
+	target := *f.opts.Server
+	target.User, target.Fragment = nil, ""
+	_, _, err := f.Do(ctx, http.MethodPost, target.String(), header, strings.NewReader(ping))
+	if se, ok := errors.AsType[*StatusError](err); ok && se.Status == http.StatusUnauthorized {
+		return ParseChallenge(se.Header), true
+	}
+	return Challenge{}, false
+}
+
 // Canonical is a server's URL as the identifier of a resource: without user,
 // query and fragment (RFC 8707 section 2).
 func Canonical(u *url.URL) string {

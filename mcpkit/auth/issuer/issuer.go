@@ -88,6 +88,7 @@ type Client struct {
 	// A client that somebody has registered, see the package auth.
 	ClientID, ClientSecret, Method string
 	Key                            crypto.Signer
+	Assertion                      func() (string, error)
 	MetadataURL                    string
 
 	Audience []string // of JWTs, accepted beside the resource

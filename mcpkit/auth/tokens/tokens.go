@@ -366,7 +366,23 @@ func (s *Store) read(path string) (*Record, error) {
 
 // Grants reports whether all of scopes are granted.
 func (r *Record) Grants(scopes []string) bool {
-	return !slices.ContainsFunc(scopes, func(s string) bool { return !slices.Contains(r.Scopes, s) })
+	return Contain(r.Scopes, scopes)
+}
+
+// Contain reports whether each scope of some is one of all.
+func Contain(all, some []string) bool {
+	return !slices.ContainsFunc(some, func(s string) bool { return !slices.Contains(all, s) })
+}
+
+// Union is all scopes of lists, each once, in order.
+func Union(lists ...[]string) []string {
+	var out []string
+	for _, s := range slices.Concat(lists...) {
+		if !slices.Contains(out, s) {
+			out = append(out, s)
+		}
+	}
+	return out
 }
 
 // Skew is how long before its end a token counts as expired, unless it lives

@@ -73,7 +73,6 @@ const longest = 900
 var longer = map[string]string{
 	"bridge/inbox/queue": "the consumer and the pruning still share unexported readers of the folder with the listing; a package consumer is the next cut",
 	"mcpkit/appkit":      "the kit is one API for authors of apps; answers.go goes when the SDK answers every call by itself",
-	"mcpkit/auth":        "the kept authorization and the flows share one lock; a keeper in auth/tokens is the next cut",
 	"mcpkit/serverkit":   "the life of a process and of a remote connection are one state machine; env.go and the spec are the next cut",
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/cli"
 	"github.com/aurorabot-dev/platform/mcpkit/auth"
+	"github.com/aurorabot-dev/platform/mcpkit/auth/issuer"
 )
 
 // listenFor listens on a port of this machine: the given one and no other, else
@@ -102,7 +103,7 @@ func pasted(ctx context.Context, c *cli.Env, login *auth.Login, tell func(error)
 type pasteError struct{ error }
 
 func answer(ctx context.Context, login *auth.Login, text string) error {
-	q, err := auth.ParseAnswer(text)
+	q, err := issuer.ParseAnswer(text)
 	if err != nil {
 		return &pasteError{err}
 	}
