@@ -55,7 +55,7 @@ func TestACallWhoseAnswerCannotBeEncodedIsAnsweredWithAnError(t *testing.T) {
 	})
 }
 
-// Once this fails, the SDK answers such a call itself: then answers.go can go.
+// Once this fails, the SDK answers such a call itself: then internal/wire/answers.go can go.
 func TestTheSDKLeavesACallUnansweredWhoseResultCannotBeEncoded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := mcp.NewServer(&mcp.Implementation{Name: "plain", Version: "1"}, &mcp.ServerOptions{Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})

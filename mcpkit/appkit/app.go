@@ -56,6 +56,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/aurorabot-dev/platform/mcpkit/appkit/internal/outbox"
+	"github.com/aurorabot-dev/platform/mcpkit/appkit/internal/wire"
 )
 
 // stopWait bounds how long Serve waits, after the session has ended, for
@@ -137,7 +138,7 @@ func New(manifestYAML []byte, opts Options) (*App, error) {
 			UnsubscribeHandler: func(context.Context, *mcp.UnsubscribeRequest) error { return nil },
 			Capabilities: &mcp.ServerCapabilities{
 				Tools:        &mcp.ToolCapabilities{ListChanged: true},
-				Experimental: map[string]any{eventMethod: map[string]any{"ack": true}},
+				Experimental: map[string]any{wire.EventMethod: map[string]any{"ack": true}},
 			},
 		})
 	return app, nil
@@ -173,11 +174,11 @@ func (a *App) Serve(ctx context.Context, t mcp.Transport) error {
 	}
 	life, stop := context.WithCancel(ctx)
 	defer stop()
-	tap := &tap{Transport: t, outbox: a.outbox, answers: newAnswers(a.Log), ready: make(chan struct{})}
-	a.server.AddReceivingMiddleware(a.guard(life, tap))
+	link := wire.New(t, a.outbox, a.Log, internalMessage)
+	a.server.AddReceivingMiddleware(a.guard(life, link))
 	// Without ctx's cancellation: the end of ctx must reach us before it reaches
 	// the connection, so that the session is closed in order.
-	session, err := a.server.Connect(context.WithoutCancel(ctx), tap, nil)
+	session, err := a.server.Connect(context.WithoutCancel(ctx), link, nil)
 	if err != nil {
 		return fmt.Errorf("connecting: %w", err)
 	}
@@ -194,7 +195,7 @@ func (a *App) Serve(ctx context.Context, t mcp.Transport) error {
 			}
 		})
 	}
-	owned.Go(func() { a.outbox.Deliver(life, tap.ready, tap.send) })
+	owned.Go(func() { a.outbox.Deliver(life, link.Ready(), link.Send) })
 	ended := make(chan error, 1)
 	owned.Go(func() { ended <- session.Wait() })
 
@@ -232,10 +233,10 @@ func (w worker) safely(ctx context.Context) (err error) {
 
 // guard cancels requests when life ends, turns their panics into failures (the SDK
 // would let them end the process), and sees to it that they are answered.
-func (a *App) guard(life context.Context, tap *tap) mcp.Middleware {
+func (a *App) guard(life context.Context, link *wire.Transport) mcp.Middleware {
 	return func(next mcp.MethodHandler) mcp.MethodHandler {
 		return func(whole context.Context, method string, req mcp.Request) (res mcp.Result, err error) {
-			defer func() { tap.answers.returned(whole, req.GetExtra(), tap.conn) }()
+			defer func() { link.Returned(whole, req.GetExtra()) }()
 			ctx, cancel := context.WithCancel(whole)
 			defer cancel()
 			defer context.AfterFunc(life, cancel)()

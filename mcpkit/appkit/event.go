@@ -8,20 +8,10 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
-	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/oklog/ulid/v2"
 
 	"github.com/aurorabot-dev/platform/internal/jsontext"
 	"github.com/aurorabot-dev/platform/mcpkit/appkit/internal/outbox"
-)
-
-// The two notifications by which events travel: an event to the peer, and the
-// peer's word that it holds the event durably. The server announces them as the
-// experimental capability "aurora/event".
-const (
-	eventMethod = "aurora/event"
-	ackMethod   = "aurora/ack"
 )
 
 // maxEvent bounds one event's JSON, in bytes. What is larger belongs in a
@@ -101,74 +91,4 @@ func (a *App) Emit(ctx context.Context, e Event) error {
 		return fmt.Errorf("emitting %s: %w", e.Type, err)
 	}
 	return nil
-}
-
-// tap is a transport that also carries events and their acknowledgements, which
-// the SDK has no words for: it would discard the one and cannot send the other.
-type tap struct {
-	mcp.Transport
-	outbox  *outbox.Outbox
-	answers *answers
-	ready   chan struct{} // closed when the peer may be sent notifications
-	conn    mcp.Connection
-}
-
-// Connect implements mcp.Transport.
-func (t *tap) Connect(ctx context.Context) (mcp.Connection, error) {
-	conn, err := t.Transport.Connect(ctx)
-	t.conn = conn
-	return &tapped{Connection: conn, tap: t}, err
-}
-
-// send writes one event.
-func (t *tap) send(ctx context.Context, params json.RawMessage) error {
-	return t.conn.Write(ctx, &jsonrpc.Request{Method: eventMethod, Params: params})
-}
-
-type tapped struct {
-	mcp.Connection
-	tap   *tap
-	ready bool // only Read, which is serial, looks at it
-}
-
-// Read implements mcp.Connection. It keeps acknowledgements to itself, and it
-// notices when the session has begun: with notifications/initialized, or, where
-// the era knows no such thing, with the first request that is not part of
-// getting to know each other.
-func (c *tapped) Read(ctx context.Context) (jsonrpc.Message, error) {
-	for {
-		m, err := c.Connection.Read(ctx)
-		if err != nil {
-			return nil, err
-		}
-		req, ok := m.(*jsonrpc.Request)
-		if !ok {
-			return m, nil
-		}
-		if req.IsCall() {
-			c.tap.answers.read(req)
-		}
-		switch req.Method {
-		case ackMethod:
-			if !req.IsCall() {
-				c.tap.outbox.Acknowledge(req.Params)
-				continue
-			}
-		case "initialize", "server/discover", "ping":
-		default:
-			if !c.ready && (req.IsCall() || req.Method == "notifications/initialized") {
-				c.ready = true
-				close(c.tap.ready)
-			}
-		}
-		return m, nil
-	}
-}
-
-// Write implements mcp.Connection. It keeps the answers' record.
-func (c *tapped) Write(ctx context.Context, m jsonrpc.Message) error {
-	if answer, ok := m.(*jsonrpc.Response); ok {
-		return c.tap.answers.write(ctx, c.Connection, answer)
-	}
-	return c.Connection.Write(ctx, m)
 }

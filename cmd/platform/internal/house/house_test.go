@@ -72,7 +72,6 @@ const longest = 900
 // of them is better long than split.
 var longer = map[string]string{
 	"bridge/inbox/queue": "the consumer and the pruning still share unexported readers of the folder with the listing; a package consumer is the next cut",
-	"mcpkit/appkit":      "the kit is one API for authors of apps; answers.go goes when the SDK answers every call by itself",
 	"mcpkit/serverkit":   "the life of a process and of a remote connection are one state machine; env.go and the spec are the next cut",
 }
 

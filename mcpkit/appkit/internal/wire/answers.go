@@ -1,4 +1,4 @@
-package appkit
+package wire
 
 import (
 	"context"
@@ -17,15 +17,16 @@ import (
 // A request is known to its handler by its extra, which the SDK hands on, and to
 // the connection by its id.
 type answers struct {
-	log *slog.Logger
+	log    *slog.Logger
+	failed string // the message of an error that answers what has no other answer
 
 	mu    sync.Mutex
 	extra map[jsonrpc.ID]*mcp.RequestExtra // of requests that were read and are not answered
 	ids   map[*mcp.RequestExtra]jsonrpc.ID // the same the other way
 }
 
-func newAnswers(log *slog.Logger) *answers {
-	return &answers{log: log, extra: map[jsonrpc.ID]*mcp.RequestExtra{}, ids: map[*mcp.RequestExtra]jsonrpc.ID{}}
+func newAnswers(log *slog.Logger, failed string) *answers {
+	return &answers{log: log, failed: failed, extra: map[jsonrpc.ID]*mcp.RequestExtra{}, ids: map[*mcp.RequestExtra]jsonrpc.ID{}}
 }
 
 // read notes a request. One that has the id of another that is open is left to the
@@ -68,7 +69,7 @@ func (a *answers) write(ctx context.Context, to mcp.Connection, answer *jsonrpc.
 		return err // the connection is what failed
 	}
 	a.log.Error("an answer cannot be encoded", "id", answer.ID.Raw(), "error", err)
-	return to.Write(ctx, unforeseen(answer.ID))
+	return to.Write(ctx, a.unforeseen(answer.ID))
 }
 
 // returned is called when the handler of the request with that extra has returned.
@@ -86,13 +87,13 @@ func (a *answers) returned(ctx context.Context, extra *mcp.RequestExtra, to mcp.
 			return
 		}
 		a.log.Error("a result cannot be encoded, or the request was cancelled at the last moment", "id", id.Raw())
-		if err := to.Write(context.WithoutCancel(ctx), unforeseen(id)); err != nil {
+		if err := to.Write(context.WithoutCancel(ctx), a.unforeseen(id)); err != nil {
 			a.log.Debug("the connection is closed", "error", err)
 		}
 	})
 }
 
 // unforeseen is the answer to a request that has no other.
-func unforeseen(id jsonrpc.ID) *jsonrpc.Response {
-	return &jsonrpc.Response{ID: id, Error: &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: internalMessage}}
+func (a *answers) unforeseen(id jsonrpc.ID) *jsonrpc.Response {
+	return &jsonrpc.Response{ID: id, Error: &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: a.failed}}
 }
