@@ -146,17 +146,17 @@ func (s *server) readTools(ctx context.Context) {
 		t, reason := catalog.Decode(raw)
 		if unfit != nil && unfit[i] != "" {
 			t, reason = nil, unfit[i]
-		}
-		if t != nil {
-			if _, twice := sums[t.Source.OriginalName]; twice {
-				t, reason = nil, "its name is taken by an earlier tool"
-			}
+		} else if t != nil && sums[t.Source.OriginalName] != (digest{}) {
+			t, reason = nil, "its name is taken by an earlier tool"
 		}
 		if t == nil {
 			if out = append(out, fmt.Sprintf("tool %d was left out: %s", i+1, reason)); len(out) > maxWarnings {
 				out[maxWarnings] = fmt.Sprintf("tool %d and perhaps others were left out", i+1)
 				out = out[:maxWarnings+1]
 			}
+			continue
+		}
+		if !s.session.Keeps(t.Source.OriginalName) {
 			continue
 		}
 		t.Source.Kind, t.Source.Server, t.Alias = "mcp", s.session.Server(), s.session.Alias()

@@ -22,6 +22,24 @@ func TestEveryPageOfToolsIsRead(t *testing.T) {
 	}
 }
 
+func TestOnlyTheToolsThatAreWantedAreThere(t *testing.T) {
+	for _, c := range []struct{ include, exclude, want []string }{
+		{[]string{"p0_*", "p4_c", "none"}, []string{"p0_b"}, []string{"p0_a", "p0_c", "p4_c"}},
+		{nil, []string{"p[0-3]_?", "p4_a"}, []string{"p4_b", "p4_c"}},
+		{nil, []string{"*"}, nil},
+	} {
+		k := newKit(t)
+		conn := k.conn(t, "paged")
+		conn.Config.IncludeTools, conn.Config.ExcludeTools = c.include, c.exclude
+		if _, err := k.Connect(deadline(t), conn); err != nil {
+			t.Fatal(err)
+		}
+		if names := k.toolNames(); !slices.Equal(names, c.want) {
+			t.Errorf("%q without %q: got %q, want %q", c.include, c.exclude, names, c.want)
+		}
+	}
+}
+
 func TestListsOfToolsThatAreWrong(t *testing.T) {
 	t.Parallel()
 	for mode, c := range map[string]struct {

@@ -107,6 +107,7 @@ type MCP struct {
 	Entry   string            `json:"entry,omitempty" jsonschema:"the app's main file, relative to the manifest's folder: the program itself where command is absent, its last argument where args are absent"`
 	Args    []string          `json:"args,omitempty" jsonschema:"further arguments"`
 	Env     map[string]string `json:"env,omitempty" jsonschema:"environment in addition to the basic one"`
+	EnvFile string            `json:"env_file,omitempty" jsonschema:"file of further environment, one NAME=VALUE a line, relative to the manifest's folder; read with the manifest; env goes before it"`
 	Secrets []string          `json:"secrets,omitempty" jsonschema:"names in env or headers whose values are removed from logs, results and events; names that say so themselves, such as API_TOKEN, need not be listed"`
 	Cwd     string            `json:"cwd,omitempty" jsonschema:"working directory, relative to the manifest's folder; default that folder"`
 
@@ -114,6 +115,8 @@ type MCP struct {
 	URL     string            `json:"url,omitempty" jsonschema:"endpoint of an http server"`
 	Headers map[string]string `json:"headers,omitempty" jsonschema:"headers of every request to an http server"`
 	Auth    Auth              `json:"auth,omitzero" jsonschema:"how to authorize towards an http server; oauth where nothing is said and headers have no Authorization"`
+
+	Tools Tools `json:"tools,omitzero" jsonschema:"which of the server's tools there are; all where absent"`
 
 	HealthTimeout strict.Duration `json:"health_timeout,omitzero" jsonschema:"from start until the server must be ready; generous because the first start may download packages"`
 	CallTimeout   strict.Duration `json:"call_timeout,omitzero" jsonschema:"until a call must be answered or show progress"`
@@ -126,6 +129,14 @@ type MCP struct {
 	Roots       bool `json:"roots,omitempty" jsonschema:"let the server ask for the roots"`
 	Sampling    bool `json:"sampling,omitempty" jsonschema:"let the server ask for a model's answer"`
 	Elicitation bool `json:"elicitation,omitempty" jsonschema:"let the server ask a person"`
+}
+
+// Tools chooses among the tools of a server, by their names as the server lists them;
+// * stands for any characters but a slash, ? for one.
+// A tool that is left out is neither offered nor called.
+type Tools struct {
+	Include []string `json:"include,omitempty" jsonschema:"no other tools than these; names as the server lists them, with * for any characters"`
+	Exclude []string `json:"exclude,omitempty" jsonschema:"none of these tools; names as the server lists them, with * for any characters"`
 }
 
 // Values of Auth.Type.

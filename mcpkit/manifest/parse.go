@@ -1,7 +1,6 @@
 package manifest
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"net/netip"
@@ -16,6 +15,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"github.com/aurorabot-dev/platform/mcpkit/manifest/internal/variable"
+	"github.com/aurorabot-dev/platform/mcpkit/manifest/internal/words"
 	"github.com/aurorabot-dev/platform/mcpkit/strict"
 )
 
@@ -176,7 +176,7 @@ func (m *Manifest) checkTransport(fault Report) {
 	stdio := []struct {
 		key string
 		set bool
-	}{{"command", len(c.Command) > 0}, {"entry", c.Entry != ""}, {"args", len(c.Args) > 0}, {"cwd", c.Cwd != ""}}
+	}{{"command", len(c.Command) > 0}, {"entry", c.Entry != ""}, {"args", len(c.Args) > 0}, {"cwd", c.Cwd != ""}, {"env_file", c.EnvFile != ""}}
 	switch c.Transport {
 	case Stdio:
 		if len(c.Command) == 0 && c.Entry == "" {
@@ -209,7 +209,10 @@ func (m *Manifest) checkTransport(fault Report) {
 	default:
 		fault("mcp.transport", `write "stdio" or "http"`, "unknown transport %q", strict.Clip(c.Transport, 40))
 	}
-	paths := map[string]string{"mcp.entry": c.Entry, "mcp.cwd": c.Cwd}
+	if ownGateway(m.Argv()) {
+		fault("mcp.command", "leave it out: hosts connect to it, the platform does not", "this is the platform's own gateway, whose tools would come back as those of a server")
+	}
+	paths := map[string]string{"mcp.entry": c.Entry, "mcp.cwd": c.Cwd, "mcp.env_file": c.EnvFile}
 	if len(c.Command) > 0 {
 		paths["mcp.command"] = c.Command[0]
 	}
@@ -218,6 +221,12 @@ func (m *Manifest) checkTransport(fault Report) {
 			fault(key, "write ${HOME} instead", "~ is not expanded")
 		}
 	}
+}
+
+// ownGateway reports whether a command line starts the platform's gateway.
+func ownGateway(argv []string) bool {
+	i := slices.IndexFunc(argv, func(word string) bool { return filepath.Base(word) == "platform" })
+	return i >= 0 && i < 2 && slices.Contains(argv[i+1:], "gateway")
 }
 
 func (m *Manifest) checkAuth(fault Report) {
@@ -378,40 +387,6 @@ func (m *Manifest) checkRanges(fault Report) {
 type Words []string
 
 // Split splits s as Words says.
-func (Words) Split(s string) ([]string, error) {
-	words := []string{}
-	var word strings.Builder
-	var quote rune
-	inWord, escaped := false, false
-	for _, r := range s {
-		switch {
-		case escaped:
-			word.WriteRune(r)
-			escaped = false
-		case r == '\\' && quote != '\'':
-			escaped, inWord = true, true
-		case quote != 0 && r == quote:
-			quote = 0
-		case quote == 0 && (r == '"' || r == '\''):
-			quote, inWord = r, true
-		case quote == 0 && unicode.IsSpace(r):
-			if inWord {
-				words = append(words, word.String())
-				word.Reset()
-			}
-			inWord = false
-		default:
-			word.WriteRune(r)
-			inWord = true
-		}
-	}
-	if quote != 0 || escaped {
-		return nil, errors.New("a quote or backslash in the command is not closed")
-	}
-	if inWord {
-		words = append(words, word.String())
-	}
-	return words, nil
-}
+func (Words) Split(s string) ([]string, error) { return words.Split(s) }
 
 func keys(m map[string]string) []string { return slices.Sorted(maps.Keys(m)) }

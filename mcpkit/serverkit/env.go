@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -86,7 +87,30 @@ func ResolveCommand(name, dir, path, exeDir string) (string, error) {
 	if denied != nil {
 		return "", denied
 	}
+	if why := ofWindows(name); why != "" {
+		return "", fmt.Errorf("command %q is for Windows: %s: %w", name, why, exec.ErrNotFound)
+	}
 	return "", fmt.Errorf("command %q is neither beside the platform (%s) nor in PATH (%s): %w", name, exeDir, path, exec.ErrNotFound)
+}
+
+// ofWindows says what to write in place of a command that only Windows has; empty for
+// any other command.
+func ofWindows(name string) string {
+	lower := strings.ToLower(name)
+	base := lower[strings.LastIndexAny(lower, `\`)+1:]
+	ending := filepath.Ext(base)
+	bare := strings.TrimSuffix(base, ending)
+	switch {
+	case base == "cmd" || base == "cmd.exe":
+		return "leave it and its /c out, and begin with the word after them"
+	case base == "powershell" || base == "powershell.exe" || base == "pwsh.exe":
+		return "write the program that it starts, with its arguments"
+	case slices.Contains([]string{".cmd", ".exe", ".bat", ".ps1"}, ending):
+		return "write " + bare
+	case len(lower) > 2 && lower[1] == ':' && lower[2] == '\\' && lower[0] >= 'a' && lower[0] <= 'z':
+		return "write the program's name, or where it is on this machine"
+	}
+	return ""
 }
 
 // executable returns nil if file is a regular file that somebody may execute.

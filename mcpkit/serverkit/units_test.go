@@ -140,6 +140,15 @@ func TestCommandsAreResolvedBesideThePlatformFirst(t *testing.T) {
 	if _, err := ResolveCommand("absent", dir, path, beside); !strings.Contains(err.Error(), first) || !strings.Contains(err.Error(), beside) {
 		t.Errorf("the error does not tell what was searched: %v", err)
 	}
+	for name, remedy := range map[string]string{
+		"cmd": "begin with the word after them", "CMD.EXE": "begin with the word after them", `C:\Windows\System32\cmd.exe`: "begin with the word after them",
+		"powershell.exe": "the program that it starts", "npx.cmd": "write npx", `C:\Program Files\nodejs\node.exe`: "write node",
+		`D:\tools\server`: "where it is on this machine",
+	} {
+		if _, err := ResolveCommand(name, dir, path, beside); err == nil || !errors.Is(err, exec.ErrNotFound) || !strings.Contains(err.Error(), "for Windows") || !strings.Contains(err.Error(), remedy) {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
 }
 
 func TestAFloodIsDrainedWithinBounds(t *testing.T) {

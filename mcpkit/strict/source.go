@@ -11,6 +11,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"github.com/aurorabot-dev/platform/mcpkit/strict/internal/jsonnode"
+	"github.com/aurorabot-dev/platform/mcpkit/strict/internal/tomlnode"
 )
 
 // YAML parses one YAML document. What is wrong with the text is the first fault.
@@ -52,6 +53,21 @@ func JSON(file string, data []byte, opts Options) *Document {
 	}
 	root, err := jsonnode.Parse(data, maxDepth)
 	if e, ok := errors.AsType[*jsonnode.Error](err); ok {
+		d.fault(&Fault{File: file, Line: e.Line, Column: e.Column, Message: e.Message})
+		return d
+	}
+	d.Root = root
+	return d
+}
+
+// TOML parses one TOML document.
+func TOML(file string, data []byte, opts Options) *Document {
+	d := newDocument(file, data, opts)
+	if len(d.Faults) > 0 {
+		return d
+	}
+	root, err := tomlnode.Parse(data)
+	if e, ok := errors.AsType[*tomlnode.Error](err); ok {
 		d.fault(&Fault{File: file, Line: e.Line, Column: e.Column, Message: e.Message})
 		return d
 	}

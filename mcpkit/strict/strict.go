@@ -1,4 +1,4 @@
-// Package strict reads YAML and JSON documents into Go structs and reports
+// Package strict reads YAML, JSON and TOML documents into Go structs and reports
 // everything that is wrong with them at once, each fault with its line, its
 // column and, for a key that does not exist, the nearest one that does.
 //

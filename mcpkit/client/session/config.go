@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"path"
+	"slices"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -50,6 +52,11 @@ type Config struct {
 	Debounce     time.Duration // of list_changed: quiet time before a list is read again, five times that at most; 200 ms
 	PollInterval time.Duration // between readings of lists nobody said have changed, 10 % more or less; 5 min, negative: never
 
+	// IncludeTools, where it is not empty, are the only tools that there are of the
+	// server's; ExcludeTools are none. Both are names as the server lists them, in which
+	// * stands for any characters and ? for one, as in path.Match.
+	IncludeTools, ExcludeTools []string
+
 	// What the server may ask of the client in the middle of a call; see
 	// CallRequest.Ask. What is not offered here is refused with -32601 and reported
 	// as a signal.Problem.
@@ -57,6 +64,15 @@ type Config struct {
 	Sampling bool               // answers of a model
 	Elicit   bool               // answers of a person, to forms and URLs
 	Relay    handshake.Features // what it may ask of clients further away
+}
+
+// Keeps reports whether a tool is one of those that there are.
+func (c *Config) Keeps(tool string) bool {
+	named := func(pattern string) bool {
+		fits, err := path.Match(pattern, tool)
+		return fits || err != nil && pattern == tool
+	}
+	return (len(c.IncludeTools) == 0 || slices.ContainsFunc(c.IncludeTools, named)) && !slices.ContainsFunc(c.ExcludeTools, named)
 }
 
 // features are what the client offers to answer.

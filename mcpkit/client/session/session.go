@@ -335,6 +335,10 @@ func (s *Session) Server() string { return s.server }
 // Alias is the short form of the server's name; it may be empty.
 func (s *Session) Alias() string { return s.alias }
 
+// Keeps reports whether one of the server's tools, by its name as the server lists
+// it, is one of those that there are; see [Config].
+func (s *Session) Keeps(tool string) bool { return s.cfg.Keeps(tool) }
+
 // Config is what the session was made with, with defaults for what was not set.
 func (s *Session) Config() Config { return s.cfg }
 

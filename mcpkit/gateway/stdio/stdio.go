@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"time"
 
 	"github.com/aurorabot-dev/platform/internal/jsontext"
 	"github.com/aurorabot-dev/platform/mcpkit/gateway"
@@ -24,8 +25,14 @@ import (
 // maxLine is how many bytes one message may have.
 const maxLine = 16 << 20
 
+// lastAnswers is how long a server may take for what it works on when the client's
+// input ends. A script that writes its requests and ends has its answers by then; for a
+// client that has left no server works any longer.
+const lastAnswers = 2 * time.Second
+
 // Serve serves one client until in ends or ctx does. Requests that were read before
-// in ended are answered before Serve returns, each within its own deadline; streams
+// in ended are answered before Serve returns, and what a server works on for more than
+// two seconds from then on is cancelled; streams
 // that only listen end with in, and so do questions to the client, which cannot
 // answer any more. Where ctx ends first, a Read of in that does not return keeps one
 // goroutine.
@@ -60,13 +67,17 @@ func Serve(ctx context.Context, g *gateway.Gateway, v *view.View, in io.Reader, 
 	var work sync.WaitGroup
 	defer work.Wait()
 	defer cancel()
+	calls, leave := context.WithCancel(ctx)
+	defer leave()
 	for {
 		select {
 		case l := <-lines:
-			line(ctx, c, l, w, &work)
+			line(ctx, calls, c, l, w, &work)
 		case err := <-failed:
 			if errors.Is(err, io.EOF) {
 				c.EndInput()
+				late := time.AfterFunc(lastAnswers, leave)
+				defer late.Stop()
 				work.Wait()
 				return w.failure()
 			}
@@ -77,8 +88,9 @@ func Serve(ctx context.Context, g *gateway.Gateway, v *view.View, in io.Reader, 
 	}
 }
 
-// line deals with one line of the client.
-func line(ctx context.Context, c *gateway.Conn, l jsonline.Line, w *pipe, work *sync.WaitGroup) {
+// line deals with one line of the client. What a server works on ends with calls,
+// everything else with ctx.
+func line(ctx, calls context.Context, c *gateway.Conn, l jsonline.Line, w *pipe, work *sync.WaitGroup) {
 	if l.Skipped > 0 {
 		e := &rpc.Error{Code: rpc.CodeInvalidRequest, Message: fmt.Sprintf("a message of %d bytes; the limit is %d", l.Skipped, maxLine)}
 		if l.ID != nil && l.Method != nil && jsontext.Valid(l.ID) && rpc.ValidID(l.ID) {
@@ -101,6 +113,10 @@ func line(ctx context.Context, c *gateway.Conn, l jsonline.Line, w *pipe, work *
 	case !m.IsRequest():
 		c.Notify(m)
 	default:
+		switch m.Name() {
+		case "tools/call", "prompts/get", "resources/read", "completion/complete":
+			ctx = calls
+		}
 		serve, err := c.Begin(ctx, m) // before a later line can cancel it
 		if err != nil {
 			w.Send(err.For(m).Reply())

@@ -1,7 +1,8 @@
-// Package hostfile reads the mcpServers files of other MCP hosts. [Parse] makes
-// manifests of their servers, to run as they are; [Read] and [Server.Write]
-// bring them over, each with a manifest.yaml of its own. The package knows where
-// Claude Desktop and Code, VS Code, Cursor and others keep their files.
+// Package hostfile reads the files in which other MCP hosts keep their servers:
+// mcpServers files, and those of VS Code, Zed, Amp, opencode, Codex, Goose, Continue and
+// LibreChat, each by its own shape. [Parse] makes manifests of their servers, to run as
+// they are; [Read] and [Server.Write] bring them over, each with a manifest.yaml of its
+// own. The package knows where such hosts keep their files.
 //
 //	plan, err := hostfile.Read([]string{".mcp.json"}, hostfile.Options{Dir: dir, Lookup: os.LookupEnv})
 //	for _, s := range plan.Servers {
@@ -24,6 +25,7 @@ import (
 
 	"github.com/aurorabot-dev/platform/mcpkit/durable"
 	"github.com/aurorabot-dev/platform/mcpkit/manifest"
+	"github.com/aurorabot-dev/platform/mcpkit/manifest/hostfile/internal/shape"
 	"github.com/aurorabot-dev/platform/mcpkit/manifest/internal/variable"
 )
 
@@ -56,8 +58,22 @@ func Places(dir, home, config string) []Place {
 		user("Cursor", home, ".cursor", "mcp.json"),
 		user("Windsurf", home, ".codeium", "windsurf", "mcp_config.json"),
 		user("Gemini CLI", home, ".gemini", "settings.json"),
+		project("Zed", ".zed", "settings.json"),
+		user("Zed", config, "zed", "settings.json"),
+		project("opencode", "opencode.json"),
+		user("opencode", config, "opencode", "opencode.json"),
+		user("Amp", config, "amp", "settings.json"),
+		user("Codex", home, ".codex", "config.toml"),
+		user("Goose", config, "goose", "config.yaml"),
+		user("Continue", home, ".continue", "config.yaml"),
+		user("Copilot CLI", home, ".copilot", "mcp-config.json"),
+		user("Kiro", home, ".kiro", "settings", "mcp.json"),
 	}
 }
+
+// Known says, for a person whose file has no servers in it, where servers are looked
+// for.
+const Known = shape.Known
 
 // Options say how files are read.
 type Options struct {
@@ -129,7 +145,7 @@ func (p *Plan) read(file string, o Options) []*manifest.Manifest {
 	faults := manifest.Faults(err)
 	p.Faults = append(p.Faults, faults...)
 	if len(all)+len(faults) == 0 {
-		p.Faults = append(p.Faults, &manifest.Fault{File: file, Message: "no servers in it", Hint: `they stand under "mcpServers", or "servers" in files of VS Code`})
+		p.Faults = append(p.Faults, &manifest.Fault{File: file, Message: "no servers in it", Hint: shape.Known})
 	}
 	all = slices.DeleteFunc(all, func(m *manifest.Manifest) bool { return m.Project != "" && !within(o.Dir, m.Project) })
 	slices.SortStableFunc(all, func(a, b *manifest.Manifest) int { return len(b.Project) - len(a.Project) })
@@ -158,10 +174,10 @@ func describe(m *manifest.Manifest, o Options) *Server {
 // [Convert] writes them, sorted.
 func variables(m *manifest.Manifest) []string {
 	c := &m.MCP
-	values := slices.Concat([]string(c.Command), c.Args, []string{c.Cwd, c.URL}, slices.Collect(maps.Values(c.Env)), slices.Collect(maps.Values(c.Headers)))
+	values := slices.Concat([]string(c.Command), c.Args, []string{c.Cwd, c.URL, c.EnvFile}, slices.Collect(maps.Values(c.Env)), slices.Collect(maps.Values(c.Headers)))
 	var names []string
 	for _, v := range values {
-		parts, _ := variable.Segments(v, false) // what cannot be read is a fault elsewhere
+		parts, _ := variable.Dialect{}.Segments(v) // what cannot be read is a fault elsewhere
 		for _, p := range parts {
 			if p.Name != "" && !p.Defaults && p.Name != manifest.DirVariable {
 				names = append(names, p.Name)

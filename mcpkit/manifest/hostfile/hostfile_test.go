@@ -68,14 +68,14 @@ func TestAFileThatCannotBeReadIsAFaultAndTheOthersAreRead(t *testing.T) {
 
 func TestVariablesSecretsAndForeignKeysAreSaid(t *testing.T) {
 	file := manifesttest.Write(t, t.TempDir()+"/mcp.json", `{"servers": {"s": {
-		"url": "https://${HOST}/${env:PATH_PART}/${X:-y}", "headers": {"Authorization": "Bearer 0123456789", "X-Api-Key": "${input:the-key}"}, "tools": ["*"]}}}`)
+		"url": "https://${HOST}/${env:PATH_PART}/${X:-y}", "headers": {"Authorization": "Bearer 0123456789", "X-Api-Key": "${input:the-key}"}, "tools": ["*"], "gallery": true}}}`)
 	p := Read([]string{file}, Options{Lookup: func(name string) (string, bool) { return "h", name == "HOST" }})
 	if len(p.Servers) != 1 {
 		t.Fatal(p.Faults)
 	}
 	s := p.Servers[0]
 	got := [][]string{s.Unset, s.Literal, s.Kept}
-	if diff := cmp.Diff([][]string{{"PATH_PART", "THE_KEY"}, {"Authorization"}, {"tools"}}, got); diff != "" {
+	if diff := cmp.Diff([][]string{{"PATH_PART", "THE_KEY"}, {"Authorization"}, {"gallery"}}, got); diff != "" {
 		t.Error(diff)
 	}
 }

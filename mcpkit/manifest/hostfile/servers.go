@@ -1,11 +1,10 @@
 package hostfile
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"iter"
-	"maps"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -15,27 +14,29 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"github.com/aurorabot-dev/platform/mcpkit/manifest"
+	"github.com/aurorabot-dev/platform/mcpkit/manifest/hostfile/internal/shape"
 	"github.com/aurorabot-dev/platform/mcpkit/manifest/internal/variable"
 	"github.com/aurorabot-dev/platform/mcpkit/strict"
 )
 
-// server is one entry of an mcpServers file, in the spellings that are in use.
+// server is one entry, as package shape leaves it.
 type server struct {
 	Type          string            `json:"type,omitempty"`
-	Transport     string            `json:"transport,omitempty"`
-	TransportType string            `json:"transportType,omitempty"`
 	Command       argv              `json:"command,omitempty"`
 	Args          []string          `json:"args,omitempty"`
 	Env           map[string]string `json:"env,omitempty"`
-	Environment   map[string]string `json:"environment,omitempty"`
+	EnvFile       string            `json:"env_file,omitempty"`
 	Cwd           string            `json:"cwd,omitempty"`
 	URL           string            `json:"url,omitempty"`
-	ServerURL     string            `json:"serverUrl,omitempty"`
-	HTTPURL       string            `json:"httpUrl,omitempty"`
 	Headers       map[string]string `json:"headers,omitempty"`
+	Auth          *manifest.Auth    `json:"auth,omitempty"`
 	Description   string            `json:"description,omitempty"`
 	Disabled      bool              `json:"disabled,omitempty"`
 	Enabled       *bool             `json:"enabled,omitempty"`
+	IncludeTools  []string          `json:"include_tools,omitempty"`
+	ExcludeTools  []string          `json:"exclude_tools,omitempty"`
+	CallTimeout   strict.Duration   `json:"call_timeout,omitzero"`
+	HealthTimeout strict.Duration   `json:"health_timeout,omitzero"`
 }
 
 // argv is a list of words, or one word as a string, which is never split.
@@ -50,11 +51,11 @@ type reading struct {
 	keep   bool // variables stay, in the spelling of manifests
 }
 
-// Parse reads the servers of a file that another host may own: mcpServers, or
-// the servers of VS Code, also inside "mcp". Other keys beside them are none of
-// our business. File names the file in faults, dir is the folder that it is in,
-// and lookup finds variables: an unset one is a fault where strict is set, else
-// empty and a warning. Faulty servers are returned marked, for their names.
+// Parse reads the servers of a file that another host may own, in each of the forms
+// that package shape knows. Other keys beside them are none of our business. File
+// names the file in faults, dir is the folder that it is in, and lookup finds
+// variables: an unset one is a fault where strict is set, else empty and a warning.
+// Faulty servers are returned marked, for their names.
 func Parse(file, dir string, data []byte, lookup func(string) (string, bool), strict bool) ([]*manifest.Manifest, []*manifest.Fault) {
 	return parse(file, dir, data, reading{lookup: lookup, strict: strict})
 }
@@ -88,6 +89,9 @@ func Convert(file string, data []byte) ([]*manifest.Manifest, error) {
 			return filepath.Join(strings.ReplaceAll(m.Dir, "$", "$$"), path)
 		}
 		m.MCP.Cwd = here(m.MCP.Cwd)
+		if m.MCP.EnvFile != "" {
+			m.MCP.EnvFile = here(m.MCP.EnvFile)
+		}
 		if strings.Contains(m.MCP.Command[0], "/") {
 			m.MCP.Command[0] = here(m.MCP.Command[0])
 		}
@@ -100,61 +104,55 @@ func parse(file, dir string, data []byte, o reading) ([]*manifest.Manifest, []*m
 	if base := filepath.Base(dir); base == ".vscode" || base == ".cursor" {
 		dir = filepath.Dir(dir)
 	}
-	e := variable.Expander{Foreign: true, Lenient: !o.strict}
-	e.Lookup = func(name string) (string, bool) {
-		if name == "workspaceFolder" {
-			return dir, true
+	e := variable.Expander{Lenient: !o.strict, Lookup: func(name string) (string, bool) {
+		text, env, ok := variable.Place(name, dir)
+		if ok && env == "" {
+			return text, true
 		}
-		if name == "userHome" {
-			name = "HOME"
+		return variable.With(o.lookup, manifest.DirVariable, dir)(cmp.Or(env, name))
+	}}
+	doc := shape.Parse(file, data, strict.Options{Loose: true, String: func(s string) (string, error) {
+		if o.keep {
+			return e.Dialect.Translate(s, dir)
 		}
-		return variable.With(o.lookup, manifest.DirVariable, dir)(name)
-	}
-	value := e.Expand
-	if o.keep {
-		value = func(s string) (string, error) { return variable.Translate(s, dir) }
-	}
-	doc := strict.JSON(file, data, strict.Options{Loose: true, String: value})
+		return e.Expand(s)
+	}})
 	if doc.Root == nil {
 		return nil, doc.Faults
 	}
-	lists := findServers(doc.Root, o.keep)
+	e.Dialect = shape.Dialect(file, doc.Root)
+	lists := shape.Lists(doc.Root, o.keep)
 	if lists == nil {
 		return nil, nil
 	}
 	var all []*manifest.Manifest
 	for _, list := range lists {
-		if list.project != "" {
-			dir = list.project
+		if list.Project != "" {
+			dir = list.Project
 		}
-		all = append(all, list.servers(doc, file, dir, o)...)
+		all = append(all, servers(list, doc, file, dir, o, e.Dialect)...)
 	}
 	doc.Sort()
 	return all, doc.Faults
 }
 
-// serverList is a place in a file that holds servers.
-type serverList struct {
-	path    string // of keys
-	node    *yaml.Node
-	project string // the folder that these are for; empty where they are for the file's own
-}
-
 // servers reads the entries of a list.
-func (l serverList) servers(doc *strict.Document, file, dir string, o reading) (all []*manifest.Manifest) {
-	if l.node.Kind != yaml.MappingNode {
-		doc.FaultAt(l.path, "", "want an object with one entry for each server")
+func servers(l shape.List, doc *strict.Document, file, dir string, o reading, dialect variable.Dialect) (all []*manifest.Manifest) {
+	if l.Node.Kind != yaml.MappingNode {
+		doc.FaultAt(l.Path, "", "want an object with one entry for each server")
 		return nil
 	}
 	seen := map[string]bool{}
-	for name, entry := range members(l.node) {
-		key := l.path + "." + name.Value
+	for name, entry := range shape.Members(l.Node) {
+		key := strings.TrimPrefix(l.Path+"."+name.Value, ".")
 		if seen[name.Value] {
 			doc.FaultNode(name, key, "", "two servers of this name; the first is kept")
 			continue
 		}
 		seen[name.Value] = true
 		before, warned := doc.Count, len(doc.Warnings)
+		odd := shell(entry, dialect)
+		odd = append(odd, l.Common(entry)...)
 		var s server
 		doc.DecodeNode(entry, key, &s)
 		m := s.manifest(name.Value, o.keep, func(k, hint, format string, args ...any) {
@@ -162,10 +160,11 @@ func (l serverList) servers(doc *strict.Document, file, dir string, o reading) (
 				doc.FaultAt(key+k, hint, format, args...)
 			}
 		})
-		m.Path, m.Dir, m.Line, m.Project = file, dir, name.Line, l.project
+		m.Path, m.Dir, m.Line, m.Project = file, dir, name.Line, l.Project
+		m.Disabled = m.Disabled || slices.Contains(l.Excluded, name.Value)
 		m.Faulty = doc.Count > before
 		m.Warnings = slices.Clone(doc.Warnings[warned:])
-		warnOdd(m, name, key)
+		warnOdd(m, name, key, odd)
 		if o.keep {
 			keepForeign(m, entry)
 		}
@@ -177,7 +176,7 @@ func (l serverList) servers(doc *strict.Document, file, dir string, o reading) (
 // keepForeign keeps what only the other host understands.
 func keepForeign(m *manifest.Manifest, entry *yaml.Node) {
 	known := reflect.TypeFor[server]()
-	for key, value := range members(entry) {
+	for key, value := range shape.Members(entry) {
 		ours := slices.ContainsFunc(reflect.VisibleFields(known), func(f reflect.StructField) bool {
 			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 			return name == key.Value
@@ -193,52 +192,6 @@ func keepForeign(m *manifest.Manifest, entry *yaml.Node) {
 	}
 }
 
-// members are the keys of a mapping and their values, in order.
-func members(n *yaml.Node) iter.Seq2[*yaml.Node, *yaml.Node] {
-	return func(yield func(key, value *yaml.Node) bool) {
-		if n == nil || n.Kind != yaml.MappingNode {
-			return
-		}
-		for i := 0; i+1 < len(n.Content); i += 2 {
-			if !yield(n.Content[i], n.Content[i+1]) {
-				return
-			}
-		}
-	}
-}
-
-// findServers are the places of a file that hold servers, none where it has
-// none: one for the file as a whole, and if wanted those that Claude Code keeps
-// for single projects.
-func findServers(root *yaml.Node, projects bool) (lists []serverList) {
-	get := func(n *yaml.Node, name string) *yaml.Node {
-		for key, value := range members(n) {
-			if key.Value == name && value.ShortTag() != "!!null" {
-				return value
-			}
-		}
-		return nil
-	}
-	mcp := get(root, "mcp")
-	for _, at := range []serverList{
-		{path: "mcpServers", node: get(root, "mcpServers")}, {path: "servers", node: get(root, "servers")},
-		{path: "mcp.mcpServers", node: get(mcp, "mcpServers")}, {path: "mcp.servers", node: get(mcp, "servers")},
-	} {
-		if at.node != nil {
-			lists = append(lists, at)
-			break
-		}
-	}
-	if projects {
-		for dir, project := range members(get(root, "projects")) {
-			if node := get(project, "mcpServers"); node != nil && filepath.IsAbs(dir.Value) {
-				lists = append(lists, serverList{"projects." + dir.Value + ".mcpServers", node, dir.Value})
-			}
-		}
-	}
-	return lists
-}
-
 // manifest turns the entry into a manifest. Keys given to fault begin with a dot.
 func (s *server) manifest(name string, raw bool, fault manifest.Report) *manifest.Manifest {
 	m := manifest.Default()
@@ -248,24 +201,20 @@ func (s *server) manifest(name string, raw bool, fault manifest.Report) *manifes
 	m.Description = s.Description
 	m.Disabled = s.Disabled || s.Enabled != nil && !*s.Enabled
 	c := &m.MCP
-	c.Command, c.Args, c.Cwd, c.Headers = manifest.Words(s.Command), s.Args, s.Cwd, s.Headers
-	if len(s.Env)+len(s.Environment) > 0 {
-		c.Env = map[string]string{}
-		maps.Copy(c.Env, s.Environment)
-		maps.Copy(c.Env, s.Env)
+	c.Command, c.Args, c.Env, c.EnvFile, c.Cwd = manifest.Words(s.Command), s.Args, s.Env, s.EnvFile, s.Cwd
+	c.URL, c.Headers = s.URL, s.Headers
+	if s.Auth != nil {
+		c.Auth = *s.Auth
 	}
-	for _, u := range []string{s.URL, s.ServerURL, s.HTTPURL} {
-		if c.URL == "" {
-			c.URL = u
-		}
+	c.Tools = manifest.Tools{Include: s.IncludeTools, Exclude: s.ExcludeTools}
+	if s.HealthTimeout.Duration > 0 {
+		c.HealthTimeout = s.HealthTimeout
 	}
-	said := s.Type
-	for _, t := range []string{s.Transport, s.TransportType} {
-		if said == "" {
-			said = t
-		}
+	if s.CallTimeout.Duration > 0 {
+		c.CallTimeout = s.CallTimeout
+		c.MaxCallTime.Duration = max(c.MaxCallTime.Duration, c.CallTimeout.Duration)
 	}
-	switch strings.ToLower(said) {
+	switch strings.ToLower(s.Type) {
 	case "":
 		m.Complete(false)
 	case "stdio", "local":
@@ -273,7 +222,7 @@ func (s *server) manifest(name string, raw bool, fault manifest.Report) *manifes
 		c.Transport = manifest.HTTP
 	default:
 		m.Complete(false)
-		fault(".type", "stdio, http, streamable-http and sse are known", "unknown type %q", strict.Clip(said, 40))
+		fault(".type", "stdio, http, streamable-http and sse are known", "unknown type %q", strict.Clip(s.Type, 40))
 	}
 	m.Check(func(key, hint, format string, args ...any) {
 		// The entry is flat and its identity is its key.
@@ -308,16 +257,37 @@ func packageOf(name string) string {
 }
 
 // warnOdd notes what other hosts would not run either.
-func warnOdd(m *manifest.Manifest, at *yaml.Node, key string) {
-	warn := func(format string, args ...any) {
+func warnOdd(m *manifest.Manifest, at *yaml.Node, key string, odd []string) {
+	warnAt := func(key, format string, args ...any) {
 		m.Warnings = append(m.Warnings, &manifest.Fault{File: m.Path, Line: at.Line, Column: at.Column, Key: key, Message: fmt.Sprintf(format, args...)})
 	}
+	warn := func(format string, args ...any) { warnAt(key, format, args...) }
 	if m.Package != m.Name && m.Name != "" {
 		warn("the name is no package name; the server is known as %s", m.Package)
 	}
 	if c := m.MCP.Command; len(c) == 1 && strings.ContainsAny(c[0], " \t") && !strings.Contains(c[0], "/") {
 		warn("command is one program, blanks included; put its arguments into args")
 	}
+	for _, text := range odd {
+		warn("%s", text)
+	}
+	for i, arg := range m.MCP.Args {
+		if _, value, ok := strings.Cut(arg, "="); strings.HasPrefix(arg, "~/") || ok && strings.HasPrefix(value, "~/") {
+			warnAt(fmt.Sprintf("%s.args[%d]", key, i), "~ is not expanded; write ${HOME} instead")
+		}
+	}
+}
+
+// shell says which names in an entry's values only a shell would put in.
+func shell(entry *yaml.Node, dialect variable.Dialect) (odd []string) {
+	for key, value := range shape.Members(entry) {
+		for _, at := range slices.Concat([]*yaml.Node{value}, value.Content) {
+			for _, name := range dialect.Shell(at.Value) {
+				odd = append(odd, fmt.Sprintf("%s: %s is text and no variable; write ${%s}", key.Value, name, strings.Trim(name, "$%")))
+			}
+		}
+	}
+	return odd
 }
 
 // foreignHealth is the health timeout of servers from other hosts' files, which

@@ -31,6 +31,12 @@ func report(list []*manifest.Manifest, faults []*manifest.Fault) string {
 		} else {
 			fmt.Fprintf(&b, "\n  %q in %s env %q\n", m.Argv(), m.WorkDir(), m.MCP.Env)
 		}
+		if c, d := m.MCP, manifest.Default().MCP; c.CallTimeout != d.CallTimeout || c.HealthTimeout.Duration != foreignHealth {
+			fmt.Fprintf(&b, "  ready within %v, calls within %v\n", c.HealthTimeout, c.CallTimeout)
+		}
+		if c := m.MCP; c.EnvFile+c.Auth.ClientID != "" || c.Tools.Include != nil || c.Tools.Exclude != nil {
+			fmt.Fprintf(&b, "  env file %q, client %q, tools %q without %q\n", c.EnvFile, c.Auth.ClientID, c.Tools.Include, c.Tools.Exclude)
+		}
 		for _, w := range m.Warnings {
 			fmt.Fprintf(&b, "  warning: %v\n", w)
 		}
@@ -42,7 +48,7 @@ func report(list []*manifest.Manifest, faults []*manifest.Fault) string {
 }
 
 func TestServersFilesOfOtherHostsAreRead(t *testing.T) {
-	files, err := filepath.Glob("testdata/servers/*.json")
+	files, err := filepath.Glob("testdata/servers/*.[jty]*")
 	if err != nil || len(files) == 0 {
 		t.Fatal("no test files", err)
 	}
@@ -57,14 +63,17 @@ func TestServersFilesOfOtherHostsAreRead(t *testing.T) {
 			dir = "/project/.vscode"
 		}
 		got := report(Parse(filepath.Base(file), dir, data, lookup, false))
-		manifesttest.Golden(t, strings.TrimSuffix(file, ".json")+".golden", []byte(got))
+		manifesttest.Golden(t, strings.TrimSuffix(file, filepath.Ext(file))+".golden", []byte(got))
 	}
 }
 
 func TestAnImportedServerMeansTheSameAsBefore(t *testing.T) {
 	lookup := manifesttest.Env("HOME=/home/me", "API_KEY=key", "REGION=asia", "TOKEN=t", "PERPLEXITY_KEY=")
-	for _, name := range []string{"claude", "vscode", "others"} {
-		file, err := filepath.Abs("testdata/servers/" + name + ".json")
+	for _, name := range []string{
+		"claude.json", "vscode.json", "others.json", "zed.json", "amp.json", "opencode.json", "codex.toml", "goose.yaml", "continue.yaml",
+		"librechat.yaml", "bare.json", "listed.json", "gemini.json",
+	} {
+		file, err := filepath.Abs("testdata/servers/" + name)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -21,8 +21,11 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/joho/godotenv"
+
 	"github.com/aurorabot-dev/platform/mcpkit/manifest"
 	"github.com/aurorabot-dev/platform/mcpkit/manifest/hostfile"
+	"github.com/aurorabot-dev/platform/mcpkit/smallfile"
 	"github.com/aurorabot-dev/platform/mcpkit/strict"
 )
 
@@ -54,7 +57,8 @@ type Options struct {
 type source struct {
 	path    string // as it was found, for people
 	level   manifest.Level
-	foreign bool // an mcpServers file
+	foreign bool // of another host
+	named   bool // by a person, and not found in a folder
 	fsys    fs.FS
 	dir     string // of an embedded file
 }
@@ -227,14 +231,14 @@ func discover(o Options) (sources []source, faults []*manifest.Fault) {
 			case err != nil:
 				faults = append(faults, &manifest.Fault{File: p, Message: reason(err)})
 			case !info.IsDir():
-				add(source{path: p, level: list.level, foreign: !list.must || isJSON(p)})
+				add(source{path: p, level: list.level, foreign: !list.must || isForeign(p), named: list.must})
 			default:
 				names, err := scan(os.DirFS(p), list.must)
 				if err != nil {
 					faults = append(faults, &manifest.Fault{File: p, Message: reason(err)})
 				}
 				for _, name := range names {
-					add(source{path: filepath.Join(p, name), level: list.level, foreign: isJSON(name)})
+					add(source{path: filepath.Join(p, name), level: list.level, foreign: isForeign(name)})
 				}
 			}
 		}
@@ -245,7 +249,7 @@ func discover(o Options) (sources []source, faults []*manifest.Fault) {
 			faults = append(faults, &manifest.Fault{File: "embedded manifests", Message: reason(err)})
 		}
 		for _, name := range names {
-			add(source{path: name, fsys: o.Embedded, dir: o.EmbeddedDir, foreign: isJSON(name)})
+			add(source{path: name, fsys: o.Embedded, dir: o.EmbeddedDir, foreign: isForeign(name)})
 		}
 	}
 	return sources, faults
@@ -254,7 +258,10 @@ func discover(o Options) (sources []source, faults []*manifest.Fault) {
 // serverFiles are the names under which other hosts keep their servers.
 var serverFiles = []string{".mcp.json", "mcp.json", "mcp.config.json", "settings.json", "claude_desktop_config.json"}
 
-func isJSON(name string) bool { return strings.HasSuffix(name, ".json") }
+// isForeign reports whether a file is of another host: a manifest is written in YAML.
+func isForeign(name string) bool {
+	return strings.HasSuffix(name, ".json") || strings.HasSuffix(name, ".toml")
+}
 
 // scan lists the files of a folder that hold servers, sorted.
 func scan(fsys fs.FS, yaml bool) ([]string, error) {
@@ -297,12 +304,67 @@ func (s source) load(o Options) ([]*manifest.Manifest, []*manifest.Fault) {
 	if err != nil {
 		return nil, []*manifest.Fault{{File: s.path, Message: reason(err)}}
 	}
+	var all []*manifest.Manifest
+	var faults []*manifest.Fault
 	if s.foreign {
-		return hostfile.Parse(s.path, dir, data, o.Lookup, o.Strict)
+		all, faults = hostfile.Parse(s.path, dir, data, o.Lookup, o.Strict)
+	} else {
+		m, wrong := manifest.Read(s.path, dir, data, o.Lookup)
+		m.Faulty = len(wrong) > 0
+		all, faults = []*manifest.Manifest{m}, wrong
 	}
-	m, faults := manifest.Read(s.path, dir, data, o.Lookup)
-	m.Faulty = len(faults) > 0
-	return []*manifest.Manifest{m}, faults
+	for _, m := range all {
+		if m.MCP.EnvFile == "" || m.Faulty {
+			continue
+		}
+		if f := readEnvFile(m); f != nil {
+			m.Faulty = true
+			faults = append(faults, f)
+		}
+	}
+	if len(all)+len(faults) == 0 && s.named {
+		faults = append(faults, &manifest.Fault{File: s.path, Message: "no servers in it", Hint: hostfile.Known})
+	}
+	return all, faults
+}
+
+// maxEnvFile bounds a file of environment, in bytes.
+const maxEnvFile = 1 << 20
+
+// readEnvFile puts what the manifest's env_file says into its environment, where env
+// does not say otherwise. No fault shows what the file holds.
+func readEnvFile(m *manifest.Manifest) *manifest.Fault {
+	path := m.MCP.EnvFile
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(m.Dir, path)
+	}
+	wrong := func(message string) *manifest.Fault {
+		f := fault(m, "mcp.env_file", "%s: %s", m.MCP.EnvFile, message)
+		if m.Shared {
+			f.Key = "servers." + m.Name + ".env_file"
+		}
+		return f
+	}
+	data, err := smallfile.Read(path, maxEnvFile, 0)
+	if errors.Is(err, fs.ErrNotExist) && m.Disabled {
+		return nil
+	}
+	if err != nil {
+		return wrong(reason(err))
+	}
+	values, err := godotenv.UnmarshalBytes(data)
+	if err != nil {
+		return wrong("it has a line that is not NAME=VALUE")
+	}
+	if m.MCP.Env == nil {
+		m.MCP.Env = make(map[string]string)
+	}
+	for name, value := range values {
+		if _, there := m.MCP.Env[name]; !there {
+			m.MCP.Env[name] = value
+		}
+	}
+	return nil
 }
 
 // read returns the file's content, one byte more than is allowed at most, and

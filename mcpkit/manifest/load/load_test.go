@@ -228,3 +228,42 @@ func TestFaultsBeyondTheReportSpoilTheirServersToo(t *testing.T) {
 		t.Errorf("loaded %q with %d faults", packages(got), len(manifest.Faults(err)))
 	}
 }
+
+func TestAFileOfEnvironmentIsReadWithItsManifestAndEnvGoesBeforeIt(t *testing.T) {
+	dir := t.TempDir()
+	manifesttest.Write(t, dir+"/.env", "# comment\nexport FROM=file\nBOTH=file\nQUOTED=\"a b\"\n")
+	manifesttest.Write(t, dir+"/bad.env", "SECRET_WORD without an equals sign\n")
+	one := func(name, more string) {
+		manifesttest.Write(t, dir+"/"+name+".yaml", "package: "+name+"\ntype: mcp-server\n"+more)
+	}
+	one("good", "mcp: {command: x, env_file: .env, env: {BOTH: manifest}}\n")
+	one("missing", "mcp: {command: x, env_file: none.env}\n")
+	one("waiting", "disabled: true\nmcp: {command: x, env_file: none.env}\n")
+	one("broken", "mcp: {command: x, env_file: bad.env}\n")
+	all, err := Manifests(Options{Dirs: []string{dir}})
+	if got := packages(all); !slices.Equal(got, []string{"good", "waiting"}) {
+		t.Fatalf("loaded %q, %v", got, err)
+	}
+	if diff := cmp.Diff(map[string]string{"FROM": "file", "BOTH": "manifest", "QUOTED": "a b"}, all[0].MCP.Env); diff != "" {
+		t.Error(diff)
+	}
+	for _, want := range []string{"missing.yaml:1:1: mcp.env_file: none.env: no such file", "broken.yaml:1:1: mcp.env_file: bad.env: it has a line that is not NAME=VALUE"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%q is not in %v", want, err)
+		}
+	}
+	if strings.Contains(err.Error(), "SECRET_WORD") {
+		t.Errorf("a fault shows the file: %v", err)
+	}
+}
+
+func TestAFileThatIsNamedAndHasNoServersIsAFault(t *testing.T) {
+	dir := t.TempDir()
+	file := manifesttest.Write(t, dir+"/mcp.json", `{"editor.fontSize": 12}`)
+	if _, err := Manifests(Options{Dirs: []string{file}}); err == nil || !strings.Contains(err.Error(), "no servers in it") {
+		t.Errorf("named: %v", err)
+	}
+	if _, err := Manifests(Options{Dirs: []string{dir}}); err != nil {
+		t.Errorf("in a folder: %v", err)
+	}
+}

@@ -62,6 +62,16 @@ func named(tool string) func(*running, serverkit.Status) error {
 	return func(r *running, _ serverkit.Status) error { _, err := r.host.Table().Resolve(tool); return err }
 }
 
+// gone looks for a tool that must not be there.
+func gone(tool string) func(*running, serverkit.Status) error {
+	return func(r *running, _ serverkit.Status) error {
+		if _, err := r.host.Table().Resolve(tool); err == nil {
+			return fmt.Errorf("there is the tool %s", tool)
+		}
+		return nil
+	}
+}
+
 // shown compares what the API shows of the server.
 func shown(get func(r *running) string, want string) func(*running, serverkit.Status) error {
 	return func(r *running, _ serverkit.Status) error {
@@ -115,6 +125,10 @@ var local = map[string]change{
 	"mcp.env":       {replaced, nil, process("environ", "OTHER=other")},
 	"mcp.secrets":   {inPlace, []string{"AURORA_FAKE_SERVER"}, current(func(s serverkit.Spec) bool { return len(s.Secrets) > 0 })},
 	"mcp.cwd":       {replaced, "/", shown(func(r *running) string { return r.server("s").Dir }, "/")},
+
+	"mcp.env_file":      {replaced, nil, process("environ", "FROM_FILE=1")},
+	"mcp.tools.include": {replaced, []string{"ec*"}, limit(func(m *manifest.Manifest) bool { c := servers.Config(m); return c.Keeps("echo") && !c.Keeps("other") })},
+	"mcp.tools.exclude": {replaced, []string{"echo"}, gone("s.echo")},
 
 	"mcp.health_timeout": {inPlace, 77, current(func(s serverkit.Spec) bool { return s.StartTimeout.Seconds() == 77 })},
 	"mcp.call_timeout":   {replaced, 55, limit(func(m *manifest.Manifest) bool { return servers.Config(m).CallTimeout.Seconds() == 55 })},
@@ -215,6 +229,11 @@ func TestEveryKeyOfAManifestThatIsChangedTakesEffect(t *testing.T) {
 			c.value, c.seen = []string{other}, process("cmdline", other)
 		case "mcp.env":
 			c.value = map[string]any{"AURORA_FAKE_SERVER": "modern", "OTHER": "other"}
+		case "mcp.env_file":
+			c.value = filepath.Join(t.TempDir(), "env")
+			if err := os.WriteFile(c.value.(string), []byte("FROM_FILE=1\n"), 0o600); err != nil {
+				t.Fatal(err)
+			}
 		}
 		before := r.servers.Status("s")
 		r.write("s.yaml", with(t, base, key, c.value))

@@ -118,6 +118,7 @@ func Config(m *manifest.Manifest) session.Config {
 	return session.Config{
 		Roots: roots, Sampling: m.MCP.Sampling, Elicit: m.MCP.Elicitation,
 		CallTimeout: m.MCP.CallTimeout.Duration, MaxCallTime: m.MCP.MaxCallTime.Duration, MaxLine: int(m.MCP.MaxLine),
+		IncludeTools: m.MCP.Tools.Include, ExcludeTools: m.MCP.Tools.Exclude,
 		Relay: handshake.Features{Roots: m.MCP.Roots, Sampling: m.MCP.Sampling, Elicitation: m.MCP.Elicitation},
 	}
 }

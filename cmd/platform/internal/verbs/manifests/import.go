@@ -54,10 +54,10 @@ func NewImportCommand(c *cli.Env) *cobra.Command {
 	cmd := c.JSONFlag(&cobra.Command{
 		Use:   "import [FILE...]",
 		Short: "Turn the servers of another MCP host into manifests",
-		Long: `Turn the servers of mcpServers files into manifests, one file each. The files are
-those of Claude Desktop and Code, VS Code ("servers"), Cursor, Windsurf, Gemini CLI
-and others; they are never changed. Without FILE the files that such hosts have on
-this machine are listed.
+		Long: `Turn the servers of other hosts' files into manifests, one file each. The files are
+those of Claude Desktop and Code, VS Code, Cursor, Windsurf, Gemini CLI, Zed, Amp,
+opencode, Codex, Goose, Continue, LibreChat and others; they are never changed.
+Without FILE the files that such hosts have on this machine are listed.
 
 Variables stay variables: ${env:X} becomes ${X}, ${input:some-id} of VS Code becomes
 ${SOME_ID}. Keys that only the other host understands are kept under x-imported.
