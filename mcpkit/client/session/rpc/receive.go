@@ -162,11 +162,7 @@ const methodProgress = "notifications/progress"
 // progressed hands progress to its request; the latest replaces one that was
 // not looked at yet.
 func (c *Conn) progressed(params []byte) {
-	token := jsontext.Get(params, "progressToken")
-	if n := len(token); n > 2 && token[0] == '"' { // some servers keep tokens as text
-		token = token[1 : n-1]
-	}
-	id, ok := Integer(token)
+	id, ok := Integer(jsontext.Get(params, "progressToken"))
 	if !ok {
 		return
 	}

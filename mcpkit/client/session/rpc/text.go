@@ -13,13 +13,17 @@ import (
 // Quote is v as a JSON string.
 func Quote(v string) string { return string(jsontext.Quote(v)) }
 
-// Integer is the id that raw stands for. Servers that keep all numbers as
-// floating point may send it back as one.
+// Integer is the id that raw stands for. Servers that keep all numbers as floating
+// point may send it back as one, and some that keep ids as text as a string.
 func Integer(raw []byte) (int64, bool) {
+	if n := len(raw); n > 2 && raw[0] == '"' && raw[n-1] == '"' {
+		id, err := strconv.ParseUint(string(raw[1:n-1]), 10, 63)
+		return int64(id), err == nil
+	}
 	if n, err := strconv.ParseInt(string(raw), 10, 64); err == nil {
 		return n, true
 	}
-	if len(raw) == 0 || raw[0] == '"' {
+	if len(raw) == 0 {
 		return 0, false
 	}
 	f, err := strconv.ParseFloat(string(raw), 64)

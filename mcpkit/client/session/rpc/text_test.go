@@ -16,3 +16,16 @@ func FuzzPrintable(f *testing.F) {
 		}
 	})
 }
+
+func TestAnIDIsKnownInTheFormsInWhichServersSendItBack(t *testing.T) {
+	for raw, want := range map[string]int64{`7`: 7, `7.0`: 7, `7e0`: 7, `"7"`: 7, `-1`: -1, `9007199254740993`: 9007199254740993, `"9007199254740993"`: 9007199254740993} {
+		if got, ok := Integer([]byte(raw)); !ok || got != want {
+			t.Errorf("%s is %d, %v", raw, got, ok)
+		}
+	}
+	for _, raw := range []string{``, `"`, `""`, `"x"`, `"7.0"`, `"-1"`, `" 7"`, `"+7"`, `7.5`, `null`, `true`, `"7`, `1e300`, `"99999999999999999999"`} {
+		if got, ok := Integer([]byte(raw)); ok {
+			t.Errorf("%s is %d", raw, got)
+		}
+	}
+}

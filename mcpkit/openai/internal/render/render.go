@@ -24,6 +24,7 @@ import (
 	"github.com/aurorabot-dev/platform/internal/jsontext/jsonvalue"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
 	"github.com/aurorabot-dev/platform/mcpkit/openai/internal/schema/base"
+	"github.com/aurorabot-dev/platform/mcpkit/toolcall"
 )
 
 const (
@@ -243,25 +244,14 @@ func (r *rendering) structured(raw json.RawMessage, texts []string) {
 	if len(raw) == 0 || string(raw) == "null" && len(r.blocks) > 0 {
 		return
 	}
-	v, err := jsonvalue.Parse(raw, jsonvalue.Limits{})
-	if err != nil { // too deep: the bytes are still JSON
-		r.blocks = append(r.blocks, Plain(string(raw)))
+	if toolcall.Told(raw, texts) {
 		return
 	}
-	same := []any{v}
-	if o, ok := v.(*jsonvalue.Object); ok && o.Len() == 1 && o.Has("result") {
-		wrapped, _ := o.Get("result") // how some servers structure a bare value
-		same = append(same, wrapped)
+	text := string(raw) // too deep: the bytes are still JSON
+	if v, err := jsonvalue.Parse(raw, jsonvalue.Limits{}); err == nil {
+		text = string(jsonvalue.Append(nil, v))
 	}
-	for _, t := range texts {
-		w, err := jsonvalue.Parse([]byte(t), jsonvalue.Limits{})
-		for _, s := range same {
-			if err == nil && jsonvalue.Equal(s, w) || s == any(t) {
-				return
-			}
-		}
-	}
-	r.blocks = append(r.blocks, Plain(string(jsonvalue.Append(nil, v))))
+	r.blocks = append(r.blocks, Plain(text))
 }
 
 // shorten keeps the head and the tail of a text of more than most characters.

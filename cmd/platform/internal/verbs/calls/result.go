@@ -9,6 +9,7 @@ import (
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/console"
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/control"
 	"github.com/aurorabot-dev/platform/internal/jsontext"
+	"github.com/aurorabot-dev/platform/mcpkit/toolcall"
 )
 
 // showNotes says on standard error what the result itself does not show.
@@ -48,10 +49,12 @@ func showResult(c *cli.Env, raw json.RawMessage) {
 		c.Out.Printf("%s\n", console.Safe(string(raw)))
 		return
 	}
+	var texts []string
 	for _, p := range parts {
 		showPart(c, p)
+		texts = append(texts, p.Text)
 	}
-	if len(parts) == 0 && len(structured) > 0 {
+	if len(structured) > 0 && string(structured) != "null" && !toolcall.Told(structured, texts) {
 		c.Out.Printf("%s\n", console.Safe(string(structured)))
 	}
 }

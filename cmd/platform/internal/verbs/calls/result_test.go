@@ -16,6 +16,9 @@ func TestAResultIsShownByItsExactNamesAndWithWhatItEmbeds(t *testing.T) {
 		`{"content":[{"type":"resource_link","uri":"file:///a"}]}`:                                                "[resource_link file:///a]\n",
 		`{"content":[{"type":"text","text":"seen","Text":"unseen"}],"Content":[{"type":"text","text":"unseen"}]}`: "seen\n",
 		`{"structuredContent":{"n":9007199254740993}}`:                                                            "{\"n\":9007199254740993}\n",
+		`{"content":[{"type":"text","text":"2 found"}],"structuredContent":{"n":2}}`:                              "2 found\n{\"n\":2}\n",
+		`{"content":[{"type":"text","text":"{\"n\": 2}"}],"structuredContent":{"n":2}}`:                           "{\"n\": 2}\n",
+		`{"content":[{"type":"text","text":"two"}],"structuredContent":{"result":"two"}}`:                         "two\n",
 		`{"content":[{"type":"text","text":"\u001b[2Jclear"}]}`:                                                   console.Safe("\x1b[2Jclear") + "\n",
 	} {
 		var out bytes.Buffer
