@@ -339,9 +339,9 @@ func TestRootsAreListedAndAQuestionOutsideACallIsRefused(t *testing.T) {
 	}
 }
 
-func TestAQuestionOfOneOfSeveralCallersIsShownToNone(t *testing.T) {
+func TestCallersOfAServerThatAsksTakeTurnsAndEachSeesItsOwnQuestion(t *testing.T) {
 	k := newKit(t)
-	s := k.connectWith(t, session.Config{Elicit: true}, "elicit", "hold=1")
+	k.connectWith(t, session.Config{Elicit: true}, "elicit")
 	ask := func(who string) chan string {
 		c := make(chan string, 1)
 		go func() {
@@ -353,13 +353,38 @@ func TestAQuestionOfOneOfSeveralCallersIsShownToNone(t *testing.T) {
 		}()
 		return c
 	}
-	one := ask("one")
-	eventually(t, "the first call", func() bool { return s.Info().InFlight == 1 })
-	two := ask("two")
-	for _, got := range []string{<-one, <-two} {
-		if !strings.Contains(got, "nothing says which") {
-			t.Errorf("a server that asks while two callers wait got %s", got)
+	one, two := ask("one"), ask("two")
+	for who, got := range map[string]string{"one": <-one, "two": <-two} {
+		if !strings.Contains(got, `"name":"`+who+`"`) {
+			t.Errorf("the call of %s got %s", who, got)
 		}
+	}
+}
+
+func TestACallThatWaitsForItsTurnEndsInTimeAndIsNotSent(t *testing.T) {
+	k := newKit(t)
+	k.connectWith(t, session.Config{Elicit: true}, "elicit")
+	asked, answer := make(chan struct{}), make(chan struct{})
+	first := make(chan error, 1)
+	go func() {
+		_, err := k.Call(deadline(t), features.CallRequest{Server: "elicit", Tool: "echo", Asker: "one", Ask: func(context.Context, string, json.RawMessage) (json.RawMessage, error) {
+			close(asked)
+			<-answer
+			return json.RawMessage(`{"action":"decline"}`), nil
+		}})
+		first <- err
+	}()
+	<-asked
+	_, err := k.Call(deadline(t), features.CallRequest{Server: "elicit", Tool: "echo", Asker: "two", Timeout: time.Millisecond})
+	if f := fault.From(err); f.Code != fault.Busy || f.Outcome == fault.OutcomeUnknown || !strings.Contains(f.Message, "take turns") {
+		t.Errorf("a call that waits for its turn: %v", err)
+	}
+	close(answer)
+	if err := <-first; err != nil {
+		t.Error(err)
+	}
+	if _, err := k.Call(deadline(t), features.CallRequest{Server: "elicit", Tool: "echo", Asker: "two"}); err != nil {
+		t.Errorf("after the first call: %v", err)
 	}
 }
 

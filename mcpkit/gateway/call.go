@@ -48,7 +48,7 @@ func (r *request) call(ctx context.Context) ([]byte, *rpc.Error) {
 			return r.start(ctx, tool, &c)
 		}
 	} else {
-		c.Input = r.input
+		c.Input, c.Asker = r.input, r.conn.asker
 	}
 	var session *notify.Subscriber
 	if r.conn != nil {

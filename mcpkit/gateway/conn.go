@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"sync"
@@ -19,6 +20,7 @@ type Conn struct {
 	g          *Gateway
 	view       *view.View
 	subscriber *notify.Subscriber
+	asker      string // names the client among those that servers ask
 
 	mu      sync.Mutex
 	version string          // negotiated with initialize; empty before
@@ -27,7 +29,7 @@ type Conn struct {
 
 // Conn begins a conversation. What is sent unasked goes to out.
 func (g *Gateway) Conn(v *view.View, out rpc.Stream) *Conn {
-	return &Conn{Conn: rpc.NewConn(g.o.Limits.PerClient), g: g, view: v, subscriber: notify.NewSubscriber(v, out)}
+	return &Conn{Conn: rpc.NewConn(g.o.Limits.PerClient), g: g, view: v, subscriber: notify.NewSubscriber(v, out), asker: rand.Text()}
 }
 
 // Close ends the conversation: requests that are being answered are cancelled.

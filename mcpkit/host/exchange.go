@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"encoding/json"
 	"time"
 
@@ -30,7 +31,7 @@ func (l *line) exchange(args json.RawMessage) (toolcall.Result, error) {
 		r.Capabilities, r.InputResponses, r.RequestState = f.Capabilities, f.InputResponses, f.RequestState
 	}
 	if l.call.Input != nil || l.call.Far != nil {
-		r.Asker = l.id // its questions are for this caller alone
+		r.Asker = cmp.Or(l.call.Asker, l.id) // its questions are for this caller alone
 	}
 	handsOn := l.call.Input == nil && l.call.Far != nil // the far client answers what the server asks
 	if handsOn {

@@ -103,6 +103,10 @@ type Call struct {
 	// Far, if set, is the client that is handed what the server asks, unless Input
 	// answers it.
 	Far *ask.Far
+	// Asker names who answers through Input or Far, where that is the same for several
+	// calls: calls of one Asker may be in flight at a server that asks over a pipe, and
+	// share its questions. Empty means this call alone.
+	Asker string
 	// Wait makes a call that a person is asked about wait for the answer. Without
 	// it the call ends with fault.ApprovalRequired and the question's handle.
 	Wait bool

@@ -148,7 +148,7 @@ func New(ctx context.Context, c Conn, o Options, owner Owner) (*Session, error) 
 		Timeout: cfg.CallTimeout, MaxTime: cfg.MaxCallTime, MaxLine: cfg.MaxLine,
 	})
 	s.asking = asking.New(ctx, asking.Options{
-		Features: cfg.features(), Roots: cfg.Roots, Reply: s.conn.Reply, Report: s.Report,
+		Features: cfg.features(), Roots: cfg.Roots, Turns: !s.remote, Reply: s.conn.Reply, Report: s.Report,
 		Go: s.work.Go, // the read loop asks, so nobody has begun to wait for the others
 	})
 	s.Client = features.New(s.features())

@@ -6,7 +6,7 @@
 // them, as an [Asker].
 //
 //	q := asking.New(ctx, options)
-//	call, leave := q.Enter(ask, "me")
+//	call, leave, err := q.Enter(ctx, ask, "me")
 //	defer leave()
 package asking
 
@@ -48,6 +48,9 @@ type Asker func(ctx context.Context, method string, params json.RawMessage) (res
 type Options struct {
 	Features handshake.Features // what the client offered to answer
 	Roots    []*mcp.Root        // the answer to roots/list
+	// Turns has the calls of different askers in flight one after the other: over a
+	// pipe nothing says which call a question belongs to.
+	Turns bool
 	// Reply answers the request with a raw id; outcome is the member result or error.
 	Reply func(id []byte, outcome string)
 	// Report is told what the server does wrong: a code, what it is in words, and
@@ -65,6 +68,7 @@ type Questions struct {
 	mu     sync.Mutex
 	open   map[string]*question // by raw id
 	calls  []*Call              // that can answer, the oldest first
+	queue  []*Call              // that wait for their asker's turn, the oldest first
 	last   time.Time            // when the last answer was given
 	closed bool
 }
@@ -73,6 +77,7 @@ type Questions struct {
 type Call struct {
 	ask   Asker
 	asker string
+	turn  chan struct{} // closed when the call may go
 }
 
 // question is one request that waits for its answer.
@@ -89,26 +94,52 @@ func New(ctx context.Context, o Options) *Questions { return &Questions{o: o, ct
 var errGivenUp = errors.New("the server gave its request up")
 
 // Enter notes a call until leave is called: ask answers the questions that belong to
-// it, and nil refuses them. Calls of the same asker see each other's questions.
-func (a *Questions) Enter(ask Asker, asker string) (c *Call, leave func()) {
-	c = &Call{ask, asker}
+// it, and nil refuses them. Calls of the same asker see each other's questions. Where
+// askers take turns, Enter waits for this one's, and its error is that of ctx.
+func (a *Questions) Enter(ctx context.Context, ask Asker, asker string) (c *Call, leave func(), err error) {
+	c = &Call{ask, asker, make(chan struct{})}
 	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.calls = append(a.calls, c)
-	return c, func() {
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		a.calls = slices.DeleteFunc(a.calls, func(x *Call) bool { return x == c })
-		for _, q := range a.open {
-			if q.call == c {
-				q.cancel(errors.New("the call is over"))
-			}
-		}
+	a.queue = append(a.queue, c)
+	a.admit()
+	a.mu.Unlock()
+	select {
+	case <-c.turn:
+		return c, func() { a.leave(c) }, nil
+	case <-ctx.Done():
+		a.leave(c)
+		return nil, nil, ctx.Err()
 	}
 }
 
+// admit lets go who may of those that wait, in order, so that nobody waits for ever.
+func (a *Questions) admit() {
+	for len(a.queue) > 0 {
+		next := a.queue[0]
+		if a.o.Turns && slices.ContainsFunc(a.calls, func(c *Call) bool { return c.asker != next.asker }) {
+			return
+		}
+		a.queue = a.queue[1:]
+		a.calls = append(a.calls, next)
+		close(next.turn)
+	}
+}
+
+// leave takes a call out, whether it waited or was let go.
+func (a *Questions) leave(c *Call) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	this := func(x *Call) bool { return x == c }
+	a.calls, a.queue = slices.DeleteFunc(a.calls, this), slices.DeleteFunc(a.queue, this)
+	for _, q := range a.open {
+		if q.call == c {
+			q.cancel(errors.New("the call is over"))
+		}
+	}
+	a.admit()
+}
+
 // begin finds the call that a question belongs to. Over HTTP that is the call in
-// whose answer the question came, if it came in one. On a pipe nothing says which
+// whose answer the question came, if it came in one. Elsewhere nothing says which
 // call it is, so of several calls the newest answers if all of them are the same
 // asker's, and else none: one asker must not see another's question.
 func (a *Questions) begin(id string, in *Call) (*question, error) {

@@ -1,6 +1,7 @@
 package features
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"time"
@@ -32,7 +33,8 @@ type CallRequest struct {
 
 	// Ask answers what the server asks in the middle of the call, where the session
 	// offers that; nil refuses. Calls of one Asker see each other's questions, where
-	// the server has several of them in flight; others never do.
+	// the server has several of them in flight; others never do: over a pipe, which
+	// does not say which call a question belongs to, they wait for their turn.
 	Ask   asking.Asker
 	Asker string
 
@@ -83,11 +85,7 @@ func (c *Client) call(ctx context.Context, r CallRequest) (json.RawMessage, *fau
 	select {
 	case c.slots <- struct{}{}:
 	default:
-		timeout := r.Timeout
-		if timeout == 0 {
-			timeout = c.o.CallTimeout
-		}
-		t := time.NewTimer(timeout)
+		t := time.NewTimer(cmp.Or(r.Timeout, c.o.CallTimeout))
 		defer t.Stop()
 		select {
 		case c.slots <- struct{}{}:
@@ -101,9 +99,18 @@ func (c *Client) call(ctx context.Context, r CallRequest) (json.RawMessage, *fau
 	}
 	defer func() { <-c.slots }()
 	if c.o.Questions != nil {
-		var leave func()
-		m.Origin, leave = c.o.Questions.Enter(r.Ask, r.Asker)
-		defer leave()
+		turn, cancel := context.WithTimeout(ctx, cmp.Or(r.Timeout, c.o.CallTimeout))
+		origin, leave, err := c.o.Questions.Enter(turn, r.Ask, r.Asker)
+		cancel()
+		switch {
+		case err == nil:
+			m.Origin = origin
+			defer leave()
+		case ctx.Err() != nil:
+			return nil, rpc.GaveUp(ctx, m.Method)
+		default:
+			return nil, fault.New(fault.Busy, "server %s works on calls of somebody else, and may ask questions in the middle of a call: calls of several callers take turns", c.o.Server).Retry()
+		}
 	}
 	return c.o.Conn.Do(ctx, m)
 }
