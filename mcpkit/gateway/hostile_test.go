@@ -12,6 +12,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -21,6 +22,7 @@ import (
 	"github.com/aurorabot-dev/platform/mcpkit/gateway/stdio"
 	"github.com/aurorabot-dev/platform/mcpkit/gateway/streamable"
 	"github.com/aurorabot-dev/platform/mcpkit/gateway/streamable/access"
+	"github.com/aurorabot-dev/platform/mcpkit/gateway/view"
 	"github.com/aurorabot-dev/platform/mcpkit/smallfile"
 )
 
@@ -79,12 +81,103 @@ func TestPagesInBrowsersAndForeignHostsAreKeptOut(t *testing.T) {
 		"another port":      {403, []string{"Origin", "http://127.0.0.1:1"}},
 		"null origin":       {403, []string{"Origin", "null"}},
 		"same origin":       {200, []string{"Origin", strings.TrimSuffix(r.url, streamable.Path)}},
+		"another scheme":    {403, []string{"Origin", "https" + strings.TrimPrefix(strings.TrimSuffix(r.url, streamable.Path), "http")}},
 		"cross-site fetch":  {403, []string{"Sec-Fetch-Site", "cross-site"}},
 		"form content type": {415, []string{"Content-Type", "text/plain"}},
 	} {
 		if res, body := post(t, r.url, hello, c.headers...); res.StatusCode != c.status {
 			t.Errorf("%s: %s: %s", name, res.Status, body)
 		}
+	}
+}
+
+func TestPagesOfConfiguredOriginsMayAskAndReadAndNoOthers(t *testing.T) {
+	r := front(t, allowAll, nil)
+	sum := func(token string) *view.View {
+		if token == "good" {
+			return &view.View{}
+		}
+		return nil
+	}
+	url := over(t, streamable.Options{Gateway: r.Gateway, Rules: access.Rules{Tokens: sum, Origins: []string{"https://app.example"}}})
+	ask := func(method, origin string, headers ...string) http.Header {
+		t.Helper()
+		q, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(hello))
+		if err != nil {
+			t.Fatal(err)
+		}
+		q.Header.Set("Origin", origin)
+		q.Header.Set("Content-Type", "application/json")
+		for i := 0; i < len(headers); i += 2 {
+			q.Header.Set(headers[i], headers[i+1])
+		}
+		res, err := http.DefaultClient.Do(q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		res.Body.Close()
+		h := res.Header
+		h.Set("Status", strconv.Itoa(res.StatusCode))
+		return h
+	}
+	const page = "https://app.example"
+	before := ask("OPTIONS", page, "Access-Control-Request-Method", "POST", "Access-Control-Request-Headers", "authorization, mcp-session-id,Mcp-Param-Region, x-other")
+	if before.Get("Status") != "204" || before.Get("Access-Control-Allow-Origin") != page || !strings.Contains(before.Get("Access-Control-Allow-Methods"), "DELETE") {
+		t.Errorf("the question before: %v", before)
+	}
+	for name, want := range map[string]bool{"Authorization": true, "Mcp-Session-Id": true, "Mcp-Protocol-Version": true, "Mcp-Param-Region": true, "x-other": false} {
+		if got := strings.Contains(before.Get("Access-Control-Allow-Headers"), name); got != want {
+			t.Errorf("%s may be sent: %v", name, got)
+		}
+	}
+	for token, status := range map[string]string{"Bearer good": "200", "Bearer bad": "401"} {
+		after := ask("POST", page, "Authorization", token)
+		if after.Get("Status") != status || after.Get("Access-Control-Allow-Origin") != page || !strings.Contains(after.Get("Access-Control-Expose-Headers"), "Mcp-Session-Id") {
+			t.Errorf("the request with %q: %v", token, after)
+		}
+	}
+	for _, other := range []string{"https://app.example.evil", "http://app.example", "null"} {
+		for _, method := range []string{"OPTIONS", "POST"} {
+			if got := ask(method, other, "Authorization", "Bearer good", "Access-Control-Request-Method", "POST"); got.Get("Status") != "403" || got.Get("Access-Control-Allow-Origin") != "" {
+				t.Errorf("%s of %s: %v", method, other, got)
+			}
+		}
+	}
+}
+
+func TestASlashAtTheEndOfAnAddressChangesNothing(t *testing.T) {
+	r := front(t, allowAll, map[string]string{"s": "echo"})
+	for path, status := range map[string]int{"": 200, "/": 200, "/s": 200, "/s/": 200, "/absent/": 404, "x": 404} {
+		if res, body := post(t, r.url+path, hello); res.StatusCode != status {
+			t.Errorf("%s: %s: %s", path, res.Status, body)
+		}
+	}
+}
+
+func TestAnAnswerThatTakesLongBecomesAStreamWithSignsOfLife(t *testing.T) {
+	r := front(t, allowAll, map[string]string{"s": "hang-call"})
+	url := over(t, streamable.Options{Gateway: r.Gateway, Rules: access.Rules{Open: &view.View{}}, Limits: streamable.Limits{Alive: 10 * time.Millisecond}})
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	const call = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"mcp__s__echo","arguments":{"message":"x"},"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`
+	q, err := http.NewRequestWithContext(ctx, "POST", url, strings.NewReader(call))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, value := range map[string]string{
+		"Content-Type": "application/json", "Accept": "application/json, text/event-stream",
+		"Mcp-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/call", "Mcp-Name": "mcp__s__echo",
+	} {
+		q.Header.Set(name, value)
+	}
+	res, err := http.DefaultClient.Do(q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	signs := make([]byte, 2*len(": \n\n"))
+	if _, err := io.ReadFull(res.Body, signs); err != nil || string(signs) != ": \n\n: \n\n" || res.Header.Get("Content-Type") != "text/event-stream" {
+		t.Errorf("%s: %q, %v", res.Header.Get("Content-Type"), signs, err)
 	}
 }
 

@@ -33,14 +33,11 @@ func (h *Handler) batch(w http.ResponseWriter, r *http.Request, view *view.View,
 	out := h.answer(w, r, nil)
 	defer out.Close()
 	reply, bad := serveBatch(s.ctx, s.conn, body, out)
-	switch {
-	case bad != nil:
+	if bad != nil {
 		out.Finish(bad.Reply(), http.StatusBadRequest)
-	case reply == nil:
-		w.WriteHeader(http.StatusAccepted)
-	default:
-		out.Finish(reply, http.StatusOK)
+		return
 	}
+	out.Finish(reply, http.StatusOK)
 }
 
 // maxBatch is how many messages one batch may have.

@@ -5,13 +5,15 @@
 //	defer h.Close()
 //	http.ListenAndServe("127.0.0.1:8808", h)
 //
-// The platform is at /mcp, and one server under its own names at /mcp/SERVER.
+// The platform is at /mcp, and one server under its own names at /mcp/SERVER; a slash
+// at the end changes nothing.
 //
 // Whoever comes with a token stays for as long as the token is good: sessions and
 // streams of one that is taken back, or whose view changes, end within seconds.
 //
-// A request is answered with JSON where nothing is to be said before the answer,
-// else with a stream of events. Streams are not resumed: who loses one has lost
+// A request is answered with JSON where nothing is to be said before the answer and
+// the answer comes soon, else with a stream of events, which has a sign of life in each
+// time of silence. Streams are not resumed: who loses one has lost
 // what was on it. A session (2025-03-26 to 2025-11-25) belongs to the token that
 // opened it, ends by DELETE or when it is idle, and its calls outlive the
 // connections they came on; a request of 2026-07-28 ends with its connection.
@@ -134,19 +136,23 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer h.work.Done()
+	if h.o.CORS(w, r) {
+		return
+	}
 	view, token, refusal := h.o.Admit(w, r)
 	if refusal != nil {
 		http.Error(w, refusal.Why, refusal.Status)
 		return
 	}
 	who := holder{token, view}
-	switch server, ok := strings.CutPrefix(r.URL.Path, Path+"/"); {
-	case ok && server != "":
+	path := strings.TrimSuffix(r.URL.Path, "/")
+	switch server, ok := strings.CutPrefix(path, Path+"/"); {
+	case ok:
 		if view = h.o.Gateway.Only(r.Context(), view, server); view == nil {
 			http.Error(w, "there is no server "+strconv.Quote(server), http.StatusNotFound)
 			return
 		}
-	case r.URL.Path != Path:
+	case path != Path:
 		http.NotFound(w, r)
 		return
 	}

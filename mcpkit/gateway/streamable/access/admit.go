@@ -28,7 +28,7 @@ type Rules struct {
 	// Hosts are names beside loopback's that a request's Host may have, without port.
 	Hosts []string
 	// Origins are web origins, such as https://app.example, whose pages may use the
-	// gateway beside those of its own address.
+	// gateway beside those of its own address; see [Rules.CORS].
 	Origins []string
 }
 
@@ -85,6 +85,10 @@ func (rules *Rules) originHere(r *http.Request) bool {
 	if slices.Contains(rules.Origins, origins[0]) {
 		return len(origins) == 1
 	}
+	scheme := "http"
+	if r.TLS != nil {
+		scheme = "https"
+	}
 	u, err := url.Parse(origins[0])
-	return err == nil && len(origins) == 1 && u.Host != "" && strings.EqualFold(u.Host, r.Host)
+	return err == nil && len(origins) == 1 && u.Scheme == scheme && u.Host != "" && strings.EqualFold(u.Host, r.Host)
 }

@@ -1,6 +1,6 @@
 // Package answer writes the answer to one HTTP request of an MCP client: one JSON
-// body where nothing is to be said before the answer, else a stream of events
-// (2025-11-25, basic/transports: sending messages).
+// body where nothing is to be said before the answer and the answer comes soon, else a
+// stream of events (2025-11-25, basic/transports: sending messages).
 //
 //	s := answer.New(w, r, answer.Limits{Stall: 30 * time.Second, Alive: 15 * time.Second}, cancel)
 //	defer s.Close()
@@ -49,14 +49,19 @@ type Stream struct {
 	begun   bool // the writer runs
 	shut    bool // nothing more comes
 	lost    bool
+	late    *time.Timer   // begins the events of an answer that does not come
 	wake    chan struct{} // capacity 1
 	written chan struct{} // closed when the writer has ended
 }
 
 // New begins the answer to r. cancel, if set, is called when the client takes no
-// more.
+// more. Whoever calls New calls Close.
 func New(w http.ResponseWriter, r *http.Request, l Limits, cancel context.CancelFunc) *Stream {
-	return &Stream{w: w, events: Accepts(r, "text/event-stream"), limits: l, cancel: cancel}
+	s := &Stream{w: w, events: Accepts(r, "text/event-stream"), limits: l, cancel: cancel}
+	if s.events { // proxies give up a connection on which nothing comes
+		s.late = time.AfterFunc(l.Alive, s.Open)
+	}
+	return s
 }
 
 // Send implements rpc.Stream.
@@ -102,11 +107,13 @@ func (s *Stream) lose() {
 	}
 }
 
-// Open begins the events before there is one.
+// Open begins the events before there is one, unless the answer is given.
 func (s *Stream) Open() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.start()
+	if !s.shut {
+		s.start()
+	}
 }
 
 // Drop ends the stream for one that replaces it.
@@ -138,6 +145,9 @@ func (s *Stream) Finish(reply []byte, status int) {
 
 // Close waits until what was sent is written. It comes last.
 func (s *Stream) Close() {
+	if s.late != nil {
+		s.late.Stop()
+	}
 	s.mu.Lock()
 	s.shut = true
 	if !s.begun {
