@@ -361,6 +361,28 @@ func TestCallersOfAServerThatAsksTakeTurnsAndEachSeesItsOwnQuestion(t *testing.T
 	}
 }
 
+func TestEachQuestionOfSeveralCallsOfOneCallerIsAnswered(t *testing.T) {
+	k := newKit(t)
+	k.connectWith(t, session.Config{Elicit: true}, "elicit", "hold=2") // asks when all three calls have come
+	got := make(chan string, 3)
+	for range 3 {
+		go func() {
+			res, err := k.Call(deadline(t), features.CallRequest{Server: "elicit", Tool: "echo", Asker: "one", Ask: answer(`{"action":"accept","content":{"name":"Ada"}}`)})
+			if err != nil {
+				t.Error(err)
+				got <- ""
+				return
+			}
+			got <- textOf(res)
+		}()
+	}
+	for range 3 {
+		if text := <-got; !strings.Contains(text, `"name":"Ada"`) {
+			t.Errorf("one of the calls got %s", text)
+		}
+	}
+}
+
 func TestACallThatWaitsForItsTurnEndsInTimeAndIsNotSent(t *testing.T) {
 	k := newKit(t)
 	k.connectWith(t, session.Config{Elicit: true}, "elicit")

@@ -83,6 +83,7 @@ type Call struct {
 // question is one request that waits for its answer.
 type question struct {
 	call   *Call
+	sure   bool // that it belongs to the call, and not to another of the same asker
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 }
@@ -111,6 +112,24 @@ func (a *Questions) Enter(ctx context.Context, ask Asker, asker string) (c *Call
 	}
 }
 
+// least is the call of an asker that fewest questions are assigned to, the oldest of
+// several; nil where none is in flight.
+func (a *Questions) least(asker string) (call *Call) {
+	fewest := 0
+	for _, c := range a.calls {
+		n := 0
+		for _, q := range a.open {
+			if q.call == c {
+				n++
+			}
+		}
+		if c.asker == asker && (call == nil || n < fewest) {
+			call, fewest = c, n
+		}
+	}
+	return call
+}
+
 // admit lets go who may of those that wait, in order, so that nobody waits for ever.
 func (a *Questions) admit() {
 	for len(a.queue) > 0 {
@@ -131,7 +150,12 @@ func (a *Questions) leave(c *Call) {
 	this := func(x *Call) bool { return x == c }
 	a.calls, a.queue = slices.DeleteFunc(a.calls, this), slices.DeleteFunc(a.queue, this)
 	for _, q := range a.open {
-		if q.call == c {
+		if q.call != c {
+			continue
+		}
+		// What nothing assigned to this call may be another's that is still in flight.
+		if q.call = a.least(c.asker); q.call == nil || q.sure {
+			q.call = c
 			q.cancel(errors.New("the call is over"))
 		}
 	}
@@ -140,16 +164,17 @@ func (a *Questions) leave(c *Call) {
 
 // begin finds the call that a question belongs to. Over HTTP that is the call in
 // whose answer the question came, if it came in one. Elsewhere nothing says which
-// call it is, so of several calls the newest answers if all of them are the same
-// asker's, and else none: one asker must not see another's question.
+// call it is, so of several calls one answers that is asked least, if all of them are
+// the same asker's, and else none: one asker must not see another's question.
 func (a *Questions) begin(id string, in *Call) (*question, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if len(a.calls) == 0 {
 		return nil, errors.New("no call is in flight that this could belong to")
 	}
-	call := a.calls[len(a.calls)-1]
-	if slices.Contains(a.calls, in) {
+	call := a.least(a.calls[0].asker)
+	sure := slices.Contains(a.calls, in)
+	if sure {
 		call = in
 	} else if slices.ContainsFunc(a.calls, func(c *Call) bool { return c.asker != call.asker }) {
 		return nil, errors.New("several calls are in flight, and nothing says which of them asks")
@@ -163,7 +188,7 @@ func (a *Questions) begin(id string, in *Call) (*question, error) {
 	if a.open == nil {
 		a.open = map[string]*question{}
 	}
-	q := &question{call: call}
+	q := &question{call: call, sure: sure}
 	q.ctx, q.cancel = context.WithCancelCause(a.ctx)
 	a.open[id] = q
 	return q, nil
