@@ -1,6 +1,7 @@
 package client_test
 
 import (
+	"context"
 	"errors"
 	"io"
 	"os"
@@ -237,4 +238,36 @@ func TestAGrandchildThatHoldsStdoutDoesNotHoldTheClose(t *testing.T) {
 	s.Close(nil)
 	c.Stdout.Close() // as whoever owns the process does once it is gone
 	<-s.Done()
+}
+
+// discard is the standard input of a server that reads nothing.
+type discard struct{ io.Writer }
+
+func (discard) Close() error { return nil }
+
+func TestAServerThatWritesNoMessagesIsNotOpenedAndTheErrorSaysWhatItWrote(t *testing.T) {
+	for text, want := range map[string]string{
+		"Content-Length: 10\r\n\r\n{}":           "Content-Length: 10 (messages are one line each, without headers)",
+		"{\n  \"jsonrpc\": \"2.0\"\n}\n":         "{ (a message must be on one line)",
+		"{\x00\"\x00j\x00\n":                     "(the encoding must be UTF-8)",
+		"Listening on port 3000\n\x1b[2Jready\n": "the first: Listening on port 3000",
+	} {
+		k := newKit(t)
+		stdout, server := io.Pipe()
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() {
+			io.WriteString(server, text)
+			io.WriteString(server, "\n") // read only after what came before was looked at
+			cancel()
+		}()
+		_, err := k.Connect(ctx, session.Conn{Server: "s", Instance: "1", Stdin: discard{io.Discard}, Stdout: stdout})
+		says, ok := errors.AsType[interface {
+			error
+			Evidence() string
+		}](err)
+		if !ok || !strings.Contains(says.Evidence(), want) {
+			t.Errorf("%q: %v", text, err)
+		}
+		server.Close()
+	}
 }

@@ -7,6 +7,8 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -91,20 +93,41 @@ func (s *server) exit(cause string, e ending, state *os.ProcessState, spawned ti
 		} else {
 			x.Reason += "; stderr ends: " + strings.Join(quote(tail), " | ")
 		}
+		if says, ok := errors.AsType[evidence](e.err); ok {
+			x.Reason += "; " + s.stderr.Clean(says.Evidence())
+		}
 	}
 	return x
 }
 
-// quote is the part of stderr that says why: its end, but npm and npx, which start
-// many servers, say it first and go on about notices and log files.
+// evidence is an error of Spec.Connect that says for a person what the server did wrong.
+type evidence interface {
+	error
+	Evidence() string
+}
+
+// quote is the part of stderr that says why: its end, but many programs say it first
+// and go on: npm about notices and log files, Node and Go about where it happened.
 func quote(tail []string) []string {
 	for i, line := range tail {
 		if strings.HasPrefix(line, "npm error code ") || strings.HasPrefix(line, "npm ERR! code ") {
 			return tail[i:min(i+quoteLines, len(tail))]
 		}
+		if strings.HasPrefix(line, "panic: ") || strings.HasPrefix(line, "fatal error: ") { // Go
+			return tail[i : i+1]
+		}
+	}
+	if n := len(tail); n > 0 && strings.HasPrefix(tail[n-1], "Node.js v") {
+		thrown := func(line string) bool { return nodeError.MatchString(line) }
+		if i := slices.IndexFunc(tail, thrown); i >= 0 {
+			return tail[i : i+1]
+		}
 	}
 	return tail[max(0, len(tail)-quoteLines):]
 }
+
+// nodeError begins the line on which Node says what was thrown, above the stack.
+var nodeError = regexp.MustCompile(`^(Uncaught )?(\[?[\w$.]*(Error|Exception)\b|node:internal.*Error:)`)
 
 // levels at which signals are logged; the rest is Info.
 var levels = map[signal.Kind]slog.Level{

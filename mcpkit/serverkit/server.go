@@ -458,7 +458,7 @@ func (s *server) connect(w want, in Instance, p *child.Child) (sess Session, cau
 		select {
 		case r := <-connected:
 			if cause == causeExit && r.err != nil && !errors.Is(r.err, ErrRespawn) {
-				r.err = fmt.Errorf("it ended: %w", io.EOF) // what Connect says is that the pipes were closed
+				r.err = fmt.Errorf("it ended: %w (%w)", io.EOF, r.err) // what Connect says is that the pipes were closed
 			}
 			return r.sess, cause, r.err
 		case <-deadline.C:

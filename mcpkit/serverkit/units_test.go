@@ -3,6 +3,7 @@
 package serverkit
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"os"
@@ -203,5 +204,24 @@ func TestSecretsReachNeitherTheRingNorTheFile(t *testing.T) {
 	b, err := os.ReadFile(r.stat("secret").LogPath)
 	if err != nil || strings.Contains(string(b), "hunter2") || !strings.Contains(string(b), want) {
 		t.Errorf("the file holds %q, %v", b, err)
+	}
+}
+
+// babble is the error of a connection to a server that writes what is no message.
+type babble struct{ error }
+
+func (babble) Evidence() string { return "the first line: token hunter2-hunter2" }
+
+func TestWhatAServerWroteInPlaceOfMessagesIsSaidWithoutSecrets(t *testing.T) {
+	r := newRig(t)
+	spec := fake(t, "secret")
+	spec.Secrets, spec.Restart.Never = []string{"hunter2-hunter2"}, true
+	spec.Connect = func(context.Context, Instance, Pipes) (Session, error) {
+		return nil, babble{errors.New("no answer")}
+	}
+	r.apply(spec)
+	r.untilTold("secret", "crashed", "permanently_failed")
+	if why := r.stat("secret").LastExit.Reason; !strings.HasSuffix(why, "; the first line: token [redacted]") {
+		t.Errorf("the reason is %q", why)
 	}
 }

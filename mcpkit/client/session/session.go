@@ -64,7 +64,8 @@ type Session struct {
 	updates logLimit
 	stream  *listen.Stream
 	asking  *asking.Questions
-	life    atomic.Int64 // when bytes last arrived, Unix nanoseconds
+	junk    atomic.Pointer[string] // the first of what the server wrote that is no message
+	life    atomic.Int64           // when bytes last arrived, Unix nanoseconds
 
 	closing   atomic.Bool // Close was called
 	closeOnce sync.Once
@@ -187,7 +188,8 @@ func (s *Session) features() features.Options {
 }
 
 // Open negotiates, and has the owner read what it needs. It is called once. After
-// an error the session is over and its pipes are closed.
+// an error the session is over and its pipes are closed. Where the server wrote what is
+// no message, the error has a method Evidence, which says so for a person.
 func (s *Session) Open(ctx context.Context) error {
 	s.work.Add(1) // so that nobody waits for the rest before it has begun
 	defer s.work.Done()
@@ -200,7 +202,11 @@ func (s *Session) Open(ctx context.Context) error {
 		s.wire.Close()
 		s.Release() // nobody can do it later
 		<-s.done
-		return fmt.Errorf("connecting to server %s: %w", s.server, err)
+		err = fmt.Errorf("connecting to server %s: %w", s.server, err)
+		if junk := s.junk.Load(); junk != nil {
+			err = &openError{err, *junk}
+		}
+		return err
 	}
 	s.agreed = *agreed
 	_, acks := s.agreed.Capabilities.Experimental[methodEvent]
