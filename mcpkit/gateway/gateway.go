@@ -64,7 +64,7 @@ type Options struct {
 	// Servers returns the servers that can be called now. nil stands for none.
 	Servers func() []view.Server
 	// Settled, if set, is closed when the servers that are started with the
-	// platform are ready or have failed: lists wait for that, ten seconds at most.
+	// platform are ready or have failed: lists wait for that, four seconds at most.
 	Settled   <-chan struct{}
 	Approvals question.Approver // nil: clients' users answer nothing
 	Logger    *slog.Logger      // nil discards

@@ -7,8 +7,6 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"regexp"
-	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -18,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// quoteLines of stderr end the sentence about a failed start.
+// quoteLines of stderr end the sentence about a failed start whose cause is not clear.
 const quoteLines = 3
 
 // ending is how an instance ended.
@@ -47,9 +45,9 @@ func toldFault(name string, next want) *fault.Error {
 	return fault.New(fault.ServerStopped, "server %s is being stopped: %s", name, asked[next.cause]).Unknown()
 }
 
-// exit says how an instance ended.
-func (s *server) exit(cause string, e ending, state *os.ProcessState, spawned time.Time, ready bool, limit time.Duration, tail []string) Exit {
-	x := Exit{Cause: cause, Stderr: tail, Time: s.kit.now()}
+// exit says how an instance ended, whose stderr began at mark.
+func (s *server) exit(cause string, e ending, state *os.ProcessState, spawned time.Time, ready bool, limit time.Duration, mark int) Exit {
+	x := Exit{Cause: cause, Stderr: s.stderr.Tail(mark), Time: s.kit.now()}
 	x.Uptime = x.Time.Sub(spawned)
 	how := "its exit is unknown"
 	if state != nil {
@@ -87,17 +85,29 @@ func (s *server) exit(cause string, e ending, state *os.ProcessState, spawned ti
 	default:
 		x.Reason = asked[cause]
 	}
-	if !e.told && !ready {
-		if len(tail) == 0 {
-			x.Reason += "; it wrote nothing to stderr"
-		} else {
-			x.Reason += "; stderr ends: " + strings.Join(quote(tail), " | ")
-		}
-		if says, ok := errors.AsType[evidence](e.err); ok {
-			x.Reason += "; " + s.stderr.Clean(says.Evidence())
-		}
+	if !e.told {
+		x.Reason += s.words(e.err, ready, mark, x.Stderr)
 	}
 	return x
+}
+
+// words continue the reason of an end that nobody asked for with what the server itself
+// says: a clear cause always, and of a start that failed the end of its stderr.
+func (s *server) words(err error, ready bool, mark int, tail []string) string {
+	said := ""
+	switch why := s.stderr.Cause(mark); {
+	case why != nil:
+		said = "; stderr says: " + strings.Join(why, " | ")
+	case ready:
+	case len(tail) > 0:
+		said = "; stderr ends: " + strings.Join(tail[max(0, len(tail)-quoteLines):], " | ")
+	default:
+		said = "; it wrote nothing to stderr"
+	}
+	if says, ok := errors.AsType[evidence](err); ok && !ready {
+		said += "; " + s.stderr.Clean(says.Evidence())
+	}
+	return said
 }
 
 // evidence is an error of Spec.Connect that says for a person what the server did wrong.
@@ -105,29 +115,6 @@ type evidence interface {
 	error
 	Evidence() string
 }
-
-// quote is the part of stderr that says why: its end, but many programs say it first
-// and go on: npm about notices and log files, Node and Go about where it happened.
-func quote(tail []string) []string {
-	for i, line := range tail {
-		if strings.HasPrefix(line, "npm error code ") || strings.HasPrefix(line, "npm ERR! code ") {
-			return tail[i:min(i+quoteLines, len(tail))]
-		}
-		if strings.HasPrefix(line, "panic: ") || strings.HasPrefix(line, "fatal error: ") { // Go
-			return tail[i : i+1]
-		}
-	}
-	if n := len(tail); n > 0 && strings.HasPrefix(tail[n-1], "Node.js v") {
-		thrown := func(line string) bool { return nodeError.MatchString(line) }
-		if i := slices.IndexFunc(tail, thrown); i >= 0 {
-			return tail[i : i+1]
-		}
-	}
-	return tail[max(0, len(tail)-quoteLines):]
-}
-
-// nodeError begins the line on which Node says what was thrown, above the stack.
-var nodeError = regexp.MustCompile(`^(Uncaught )?(\[?[\w$.]*(Error|Exception)\b|node:internal.*Error:)`)
 
 // levels at which signals are logged; the rest is Info.
 var levels = map[signal.Kind]slog.Level{

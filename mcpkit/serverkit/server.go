@@ -406,7 +406,7 @@ func (s *server) instance(w want, in Instance) ending {
 	latest := s.wanted().spec
 	state := p.End(sess, why, child.Stop{Kind: kind, CloseWait: latest.Stop.CloseWait, TermWait: latest.Stop.TermWait}, k.hurry)
 
-	e.exit = s.exit(cause, e, state, spawned, ready, w.spec.StartTimeout, s.stderr.Tail(mark))
+	e.exit = s.exit(cause, e, state, spawned, ready, w.spec.StartTimeout, mark)
 	s.stderr.Note("pid %d ended: %s", e.pid, e.exit.Reason)
 	s.move(func() { s.st.PID, s.sess, s.st.LastExit = 0, nil, &e.exit })
 	if e.told {

@@ -43,11 +43,12 @@ func NewDirectory(ready func() []Server, settled <-chan struct{}) *Directory {
 	return &Directory{ready: ready, settled: settled, aliases: map[string]string{}, only: map[onlyKey]*View{}}
 }
 
-// settleTime is how long Await waits for the servers that are being started.
-const settleTime = 10 * time.Second
+// settleTime is how long Await waits for the servers that are being started. Some hosts
+// give the first list up after five seconds; what is ready later they are told of.
+const settleTime = 4 * time.Second
 
 // Await waits until the servers that are started with the platform are ready or
-// have failed, for ten seconds at most.
+// have failed, for four seconds at most.
 func (d *Directory) Await(ctx context.Context) {
 	select {
 	case <-d.settled:

@@ -77,8 +77,10 @@ type Log struct {
 	headless bool   // the start of the line was not seen: nothing of it is kept
 	file     *rotatedFile
 	limit    *rate.Limiter
-	muted    bool // the limit was hit and has not recovered
-	missed   int  // lines that the limit kept from the file
+	muted    bool   // the limit was hit and has not recovered
+	missed   int    // lines that the limit kept from the file
+	fatal    string // the last line that begins what a runtime says of a program's end
+	fatalAt  int    // total at it
 }
 
 // New returns an empty log. Its file is made by the first write.
@@ -215,6 +217,9 @@ func (l *Log) store(lines []string) {
 	var out []byte
 	for _, line := range lines {
 		l.total++
+		if fatal.MatchString(line) {
+			l.fatal, l.fatalAt = line, l.total
+		}
 		if len(l.ring) < MaxLines {
 			l.ring = append(l.ring, line)
 		} else {
