@@ -134,12 +134,12 @@ func (x *Index) Rebuild() {
 	}
 }
 
-// Problem is why questions are refused for longer, or nil.
-func (x *Index) Problem() error {
+// Problems are why questions are refused for longer; none where all is well.
+func (x *Index) Problems() []string {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
-	if x.store == nil && !fault.From(x.why).Retryable {
-		return x.why
+	if f := fault.From(x.why); x.store == nil && !f.Retryable {
+		return []string{"history: " + f.Message}
 	}
 	return nil
 }

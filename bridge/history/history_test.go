@@ -359,8 +359,8 @@ func TestDamageIsARebuildAndNothingElse(t *testing.T) {
 			if info, err := os.Stat(r.path()); err != nil || info.Mode().Perm() != 0o600 {
 				t.Errorf("the file is %v, %v", info.Mode(), err)
 			}
-			if err := r.x.Problem(); err != nil {
-				t.Error(err)
+			if p := r.x.Problems(); p != nil {
+				t.Error(p)
 			}
 		})
 	}
@@ -381,14 +381,14 @@ func TestANewerFileIsLeftAloneUntilARebuild(t *testing.T) {
 	if f := fault.From(err); f.Code != Unavailable || !strings.Contains(f.Message, "newer") || !strings.Contains(f.Message, "rebuild") || f.Retryable {
 		t.Errorf("a question is answered with %v", err)
 	}
-	if r.x.Problem() == nil {
+	if r.x.Problems() == nil {
 		t.Error("there is no problem")
 	}
 	if now, err := os.ReadFile(r.path()); err != nil || string(now) != string(before) {
 		t.Errorf("the file was changed: %v", err)
 	}
 	r.x.Rebuild()
-	for r.x.Problem() != nil {
+	for r.x.Problems() != nil {
 		r.x.mu.RLock()
 		grown, fine := r.x.grown, r.x.store != nil
 		r.x.mu.RUnlock()

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -324,4 +325,25 @@ func percentile(sorted []counted, all, p int64) int64 {
 		}
 	}
 	return 0
+}
+
+// Check says which value of a filter can choose nothing, because there is no such
+// kind, outcome or form of a type.
+func (f *Filter) Check() error {
+	kinds, outcomes := []string{KindApproval, KindQuestion}, []string{}
+	for _, k := range entry.Kinds {
+		kinds = append(kinds, string(k))
+	}
+	for _, o := range entry.Outcomes {
+		outcomes = append(outcomes, string(o))
+	}
+	switch {
+	case f.Kind != "" && !slices.Contains(kinds, f.Kind):
+		return fmt.Errorf("kind %.40q is not known: there are %s", f.Kind, strings.Join(kinds, ", "))
+	case f.Outcome != "" && !slices.Contains(outcomes, f.Outcome):
+		return fmt.Errorf("outcome %.40q is not known: there are %s", f.Outcome, strings.Join(outcomes, ", "))
+	case strings.Contains(strings.TrimSuffix(f.Type, ".*"), "*"):
+		return fmt.Errorf("type %.40q is neither a type nor its first words followed by .*", f.Type)
+	}
+	return nil
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/aurorabot-dev/platform/amp"
+	"github.com/aurorabot-dev/platform/bridge/history"
 	"github.com/aurorabot-dev/platform/bridge/journal/segment"
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/control"
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/control/apitest"
@@ -279,6 +280,27 @@ func TestEveryOperationOfARunningPlatformAnswersAsItIsDescribed(t *testing.T) {
 	})
 	a.ask(200, "POST", "/v1/calls/asked/input", `{"action":"decline"}`, nil)
 	a.ask(200, "GET", "/v1/calls/asked?wait=true", "", nil)
+
+	// The history has all of it, and says who allowed what.
+	var page history.Page
+	r.until("the history", func() (bool, any) {
+		page = history.Page{}
+		a.ask(200, "GET", "/v1/history?kind=approval&server=short&outcome=ok&tool=short.echo&text=hel*", "", &page)
+		return page.Behind == 0, page
+	})
+	if len(page.Entries) != 2 || page.Entries[0].CallID != "later" || page.Entries[1].Actor != "Ada" || !page.Entries[1].Granted {
+		t.Errorf("the calls that a person allowed are %+v", page)
+	}
+	var chain history.Chain
+	if a.ask(200, "GET", "/v1/history/calls/later", "", &chain); len(chain.Events) != 6 {
+		t.Errorf("the call has the events %+v", chain)
+	}
+	a.ask(404, "GET", "/v1/history/calls/nothing", "", nil)
+	a.ask(200, "GET", "/v1/history/stats?by=tool&server=s", "", nil)
+	a.ask(400, "GET", "/v1/history/stats?by=colour", "", nil)
+	a.ask(400, "GET", "/v1/history?kind=colour", "", nil)
+	a.ask(400, "GET", "/v1/history?since=yesterday", "", nil)
+	a.ask(200, "POST", "/v1/history/rebuild", `{}`, nil)
 
 	a.ask(200, "POST", "/v1/catalog/approve", `{"server":"short","actor":"Ada"}`, nil)
 	a.ask(404, "POST", "/v1/catalog/approve", `{"server":"nobody"}`, nil)

@@ -24,6 +24,7 @@ import (
 	"time"
 
 	"github.com/aurorabot-dev/platform/bridge"
+	"github.com/aurorabot-dev/platform/bridge/history"
 	"github.com/aurorabot-dev/platform/bridge/outbox"
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/control/endpoint"
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/control/server"
@@ -79,6 +80,7 @@ type Platform struct {
 	busErr    func() error // why events do not get through, or nil
 	busCounts func() metrics.Bus
 	metrics   *metrics.Metrics
+	history   *history.Index
 	bridge    *bridge.Bridge
 	manager   *client.Manager
 	kit       *serverkit.Kit
@@ -140,6 +142,8 @@ func Run(ctx context.Context, o settings.Options, log *slog.Logger, hooks Hooks)
 	if err := p.openBus(ctx, down); err != nil {
 		return err
 	}
+	p.history = history.Start(history.Options{Path: p.layout.History(), Bus: p.o.Bus, Journal: p.bus.Journal(), Logger: p.log})
+	down.Add("history", p.history.Close)
 	for _, problem := range p.problems {
 		p.log.Warn("data folder", "problem", problem)
 	}
@@ -194,7 +198,7 @@ func Run(ctx context.Context, o settings.Options, log *slog.Logger, hooks Hooks)
 	}
 	p.Backend = backend.New(backend.Options{
 		Layout: p.layout, Started: p.started, Logger: p.log, Servers: p.servers, Host: p.host, Offers: p.offers, Gate: p.gate,
-		Gateway: p.gateway, View: &p.everything, Journal: p.bus.Journal(), Events: p.bridge.Counts,
+		Gateway: p.gateway, View: &p.everything, Journal: p.bus.Journal(), History: p.history, Events: p.bridge.Counts,
 		Degraded: p.busErr, Problems: p.problemsNow,
 	})
 	if err := p.openAPI(ctx, down); err != nil {

@@ -14,6 +14,7 @@ func (p *Platform) problemsNow() []string {
 	if err := p.busErr(); err != nil {
 		out = append(out, "inbox: "+err.Error())
 	}
+	out = append(out, p.history.Problems()...)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, f := range p.faults {

@@ -6,6 +6,7 @@ import (
 	"io"
 
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/control"
+	"github.com/aurorabot-dev/platform/cmd/platform/internal/control/server/historyapi"
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/control/server/stream"
 	"github.com/aurorabot-dev/platform/mcpkit/host/ask"
 	"github.com/aurorabot-dev/platform/mcpkit/host/offers"
@@ -37,6 +38,7 @@ type Backend interface {
 	Policy
 	Offers
 	Inputs
+	historyapi.Backend
 }
 
 // Policy is what the API offers of the policy: questions to people, and the

@@ -21,6 +21,9 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/aurorabot-dev/platform/bridge/history"
+	"github.com/aurorabot-dev/platform/bridge/history/entry"
+	"github.com/aurorabot-dev/platform/bridge/history/store"
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/control"
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/control/apitest"
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/control/endpoint"
@@ -282,6 +285,16 @@ func (b *backend) Complete(context.Context, control.CompletionRequest) (json.Raw
 func (b *backend) SetLogLevel(_ context.Context, _, level string) error {
 	return fault.New(fault.Protocol, "the server has no log messages")
 }
+func (b *backend) History(_ context.Context, f store.Filter, p store.Page) (history.Page, error) {
+	return history.Page{Entries: []entry.Entry{{ID: p.Before + uint64(p.Limit), Kind: entry.Call, Type: "tool.completed", Summary: fmt.Sprintf("%+v", f), Records: []uint64{1}}}}, nil
+}
+func (b *backend) HistoryStats(_ context.Context, by string, f store.Filter) ([]store.Stat, error) {
+	return nil, nil
+}
+func (b *backend) HistoryCall(_ context.Context, id string) (*history.Chain, error) {
+	return nil, fault.New(history.CallNotFound, "there is no call %q", id)
+}
+func (b *backend) RebuildHistory() {}
 func (b *backend) Inputs() []signal.Input {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -12,6 +12,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/aurorabot-dev/platform/bridge/history"
+	"github.com/aurorabot-dev/platform/bridge/history/entry"
+	"github.com/aurorabot-dev/platform/bridge/history/store"
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/control"
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/control/apitest"
 	"github.com/aurorabot-dev/platform/mcpkit/artifact"
@@ -295,6 +298,7 @@ func TestSchemasHaveTheMembersOfTheirTypes(t *testing.T) {
 		"Input": signal.Input{}, "Question": signal.Question{}, "InputAnswer": control.InputAnswer{}, "Reply": ask.Reply{}, "Item": control.Item{}, "ReadRequest": control.ReadRequest{},
 		"ReadResponse": control.ReadResponse{}, "Subscription": control.Subscription{}, "PromptRequest": control.PromptRequest{}, "Prompt": offers.Prompt{},
 		"PromptMessage": offers.PromptMessage{}, "CompletionRequest": control.CompletionRequest{}, "LogLevelRequest": control.LogLevelRequest{},
+		"HistoryPage": history.Page{}, "HistoryEntry": entry.Entry{}, "HistoryStat": store.Stat{}, "HistoryChain": history.Chain{}, "HistoryEvent": history.Event{},
 		"Rule": rules.Source{}, "Finding": review.Finding{}, "ServerReport": review.ServerReport{}, "ToolDiff": review.ToolDiff{},
 	} {
 		schema := schemas[name].(map[string]any)

@@ -19,6 +19,7 @@ import (
 
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/control/server/calls"
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/control/server/guard"
+	"github.com/aurorabot-dev/platform/cmd/platform/internal/control/server/historyapi"
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/control/server/httpjson"
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/control/server/stream"
 	"github.com/aurorabot-dev/platform/internal/httpend"
@@ -156,7 +157,11 @@ type route struct {
 }
 
 func (a *api) routes() []route {
-	return append(slices.Concat(a.policyRoutes(), a.offerRoutes(), a.inputRoutes()), []route{
+	var past []route
+	for path, answer := range historyapi.Answers(a.b) {
+		past = append(past, route{"GET", path, answering(answer)})
+	}
+	return append(slices.Concat(a.policyRoutes(), a.offerRoutes(), a.inputRoutes(), past), []route{
 		{"GET", "/v1/version", func(w http.ResponseWriter, r *http.Request) { httpjson.Reply(w, a.b.Version()) }},
 		{"GET", "/v1/status", func(w http.ResponseWriter, r *http.Request) { httpjson.Reply(w, a.b.Status()) }},
 		{"GET", "/metrics", func(w http.ResponseWriter, r *http.Request) { a.metrics.ServeHTTP(w, r) }},
@@ -169,6 +174,7 @@ func (a *api) routes() []route {
 		{"GET", "/v1/calls/{id}", a.callState},
 		{"DELETE", "/v1/calls/{id}", a.cancelCall},
 		{"GET", "/v1/events", func(w http.ResponseWriter, r *http.Request) { a.streams.Events(w, r, a.b, a.limits.alive) }},
+		{"POST", "/v1/history/rebuild", reading(a, struct{}{}, func(*http.Request, *struct{}) (any, error) { a.b.RebuildHistory(); return done, nil })},
 		{"GET", "/v1/gateway", a.gateway},
 	}...)
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/aurorabot-dev/platform/bridge/history"
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/control"
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/control/endpoint"
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/control/server/stream"
@@ -22,6 +23,7 @@ func TestEveryOtherAnswerIsAsDescribed(t *testing.T) {
 	for _, path := range []string{
 		"/v1/version", "/v1/status", "/v1/servers", "/v1/openapi.json", "/v1/tools", "/v1/tools?server=a&format=records",
 		"/v1/tools?format=openai&profile=gemini", "/v1/approvals?state=pending", "/v1/catalog/review", "/v1/catalog/diff?server=s",
+		"/v1/history?kind=call&type=tool.*&since=2026-06-17T14:30:00%2b08:00&until=2026-06-17T14:30:00Z&limit=3&before=7", "/v1/history/stats?by=hour",
 	} {
 		if res, body := s.do("GET", path, ""); res.StatusCode != 200 {
 			t.Errorf("%s: %s %s", path, res.Status, body)
@@ -53,6 +55,11 @@ func TestEveryOtherAnswerIsAsDescribed(t *testing.T) {
 	s.refused(400, control.InvalidRequest, "POST", "/v1/approvals/x/revoke", `{"who":"Ada"}`)
 	s.refused(404, fault.ToolNotFound, "GET", "/v1/policy/explain?tool=x", "")
 	s.refused(400, control.InvalidRequest, "POST", "/v1/catalog/approve", "{}")
+	for _, q := range []string{"kind=x", "outcome=good", "type=t*", "type=*", "limit=1001", "before=-1", "after=x", "since=1h"} {
+		s.refused(400, control.InvalidRequest, "GET", "/v1/history?"+q, "")
+	}
+	s.refused(400, control.InvalidRequest, "GET", "/v1/history/stats", "")
+	s.refused(404, history.CallNotFound, "GET", "/v1/history/calls/x", "")
 }
 
 func TestPathsAndMethodsThatDoNotExistAreProblems(t *testing.T) {

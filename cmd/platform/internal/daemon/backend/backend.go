@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/aurorabot-dev/platform/bridge"
+	"github.com/aurorabot-dev/platform/bridge/history"
 	"github.com/aurorabot-dev/platform/bridge/journal"
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/control"
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/control/server"
@@ -43,6 +44,7 @@ type Options struct {
 	Gateway *gateway.Gateway
 	View    *view.View // what a client of the gateway sees that comes over the API
 	Journal *journal.Journal
+	History *history.Index
 	Events  func() bridge.Counts
 
 	// Degraded is why events do not get through, or nil.

@@ -20,6 +20,7 @@ func (l Layout) Journal() string   { return filepath.Join(l.Data, "journal") }
 func (l Layout) Artifacts() string { return filepath.Join(l.Data, "artifacts") }
 func (l Layout) Logs() string      { return filepath.Join(l.Data, "logs") }
 func (l Layout) State() string     { return filepath.Join(l.Data, "state") }
+func (l Layout) History() string   { return filepath.Join(l.State(), "history.db") }
 func (l Layout) Auth() string      { return filepath.Join(l.Data, "auth") }
 
 // App is the folder of one server's own data.

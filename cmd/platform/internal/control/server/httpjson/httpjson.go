@@ -21,6 +21,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/aurorabot-dev/platform/bridge/history"
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/control"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
 	"github.com/aurorabot-dev/platform/mcpkit/policy/review"
@@ -54,7 +55,7 @@ func Bad(format string, args ...any) error {
 // status maps failures to HTTP. What a server did is a bad gateway's.
 func status(f *fault.Error) int {
 	switch f.Code {
-	case fault.ToolNotFound, control.ServerNotFound, control.ApprovalNotFound, control.PromptNotFound, control.InputNotFound:
+	case fault.ToolNotFound, control.ServerNotFound, control.ApprovalNotFound, control.PromptNotFound, control.InputNotFound, history.CallNotFound:
 		return http.StatusNotFound
 	case fault.AmbiguousCall, fault.InvalidArguments, control.UnknownProfile:
 		return http.StatusBadRequest
@@ -66,7 +67,7 @@ func status(f *fault.Error) int {
 		return http.StatusGatewayTimeout
 	case fault.Busy, fault.RateLimited:
 		return http.StatusTooManyRequests
-	case fault.ServerNotReady, fault.NotRecorded, fault.Interrupted, control.ShuttingDown:
+	case fault.ServerNotReady, fault.NotRecorded, fault.Interrupted, control.ShuttingDown, history.Unavailable:
 		return http.StatusServiceUnavailable
 	case fault.Internal:
 		return http.StatusInternalServerError
