@@ -8,8 +8,10 @@
 package textsearch
 
 import (
+	_ "embed"
 	"slices"
 	"strings"
+	"sync"
 	"unicode"
 	"unicode/utf8"
 
@@ -24,7 +26,8 @@ const (
 
 // Fold brings text to the form in which it is compared: Unicode NFKC without case, so
 // that full-width and composed letters are one; Latin, Greek and Cyrillic letters
-// without accents; katakana as hiragana; without variation selectors.
+// without accents; katakana as hiragana; traditional Chinese characters as simplified
+// ones; without variation selectors.
 func Fold(s string) string {
 	if isASCII(s) {
 		return strings.ToLower(s)
@@ -36,6 +39,10 @@ func Fold(s string) string {
 			return -1
 		case r >= 'ァ' && r <= 'ヶ', r == 'ヽ', r == 'ヾ':
 			return r - 'ァ' + 'ぁ'
+		case r >= 0x3400:
+			if simple, ok := simplified()[r]; ok {
+				return simple
+			}
 		}
 		return r
 	}, withoutAccents(folded)))
@@ -55,6 +62,22 @@ func withoutAccents(s string) string {
 	}
 	return b.String()
 }
+
+//go:embed chinese.txt
+var chinese string
+
+// simplified are the traditional characters that have a simplified form.
+var simplified = sync.OnceValue(func() map[rune]rune {
+	forms := make(map[rune]rune)
+	for line := range strings.Lines(chinese) {
+		for _, pair := range strings.Fields(line) {
+			if r := []rune(pair); len(r) == 2 {
+				forms[r[0]] = r[1]
+			}
+		}
+	}
+	return forms
+})
 
 func isASCII(s string) bool {
 	for i := range len(s) {

@@ -70,6 +70,10 @@ func (c *Counter) Room(coming, comingBytes int64) (int, error) {
 			c.sayOver(over, files)
 		case over:
 			c.blocked = true
+			if c.recount != nil && time.Now().After(c.due) {
+				c.recount()
+				c.recount = nil
+			}
 			return 0, fmt.Errorf("pending holds %d files of about %d bytes, the %s limit is %s: nobody takes them", files, bytes, name, limit)
 		case effective.Files > 0:
 			room = min(room, effective.Files-files)

@@ -29,9 +29,10 @@ type Options struct {
 }
 
 // Counter counts the files that the projector adds, and inotify tells it of the
-// files that others take and bring back. The folder is listed at the start and when
-// notices of inotify were lost; where inotify is not to be had, it is listed from
-// time to time. It is safe for concurrent use.
+// files that others take and bring back. The folder is listed at the start, when
+// notices of inotify were lost, and from time to time while a limit blocks: a network's
+// or a container's mount gives no notice of what the other side takes. Where inotify is
+// not to be had, the folder is listed from time to time always. It is safe for concurrent use.
 type Counter struct {
 	opt Options
 	dir string
@@ -45,6 +46,8 @@ type Counter struct {
 	size     float64   // of all files, in bytes
 	blocked  bool      // see Room
 	over     bool      // the soft limit, and it was said
+	recount  func()    // has the folder listed again; nil where that is about to happen
+	due      time.Time // from when on the folder may be listed again
 	expiry   time.Time // no file in pending/ expires before; zero: unknown
 
 	spill   chan struct{}
@@ -147,7 +150,8 @@ func (c *Counter) Run(ctx context.Context) {
 }
 
 // follow counts once and then listens. It ends when events were missed or the
-// folder is gone, with ctx, and after a while when files moved during the count.
+// folder is gone, with ctx, and after a while when files moved during the count or a
+// limit blocks.
 func (c *Counter) follow(ctx context.Context, w *watch) (took time.Duration) {
 	defer context.AfterFunc(ctx, w.interrupt)()
 	c.mu.Lock()
@@ -160,6 +164,9 @@ func (c *Counter) follow(ctx context.Context, w *watch) (took time.Duration) {
 	if !exact { // later again
 		defer time.AfterFunc(max(8*c.opt.Retry, 50*took), w.interrupt).Stop()
 	}
+	c.mu.Lock()
+	c.recount, c.due = w.interrupt, time.Now().Add(max(64*c.opt.Retry, 50*took))
+	c.mu.Unlock()
 	for w.wait() {
 		// Not for each file by itself: the projector would pay for waking this up.
 		time.Sleep(pause)
@@ -169,6 +176,9 @@ func (c *Counter) follow(ctx context.Context, w *watch) (took time.Duration) {
 			break
 		}
 	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.recount = nil
 	return took
 }
 

@@ -36,6 +36,47 @@ func TestAListingWhileAFileIsOnItsWayIsMadeAgain(t *testing.T) {
 	}
 }
 
+func TestAFolderThatIsSilentAboutWhatTheOtherSideTakesIsCountedAgainWhileALimitBlocks(t *testing.T) {
+	dir := t.TempDir()
+	if _, err := queue.Prepare(dir); err != nil {
+		t.Fatal(err)
+	}
+	c := New(Options{Dir: dir, Hard: Limit{Files: 1}, Retry: time.Millisecond})
+	file := filepath.Join(c.dir, "event_test.event_1.json")
+	if err := os.WriteFile(file, []byte("{}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	silent, err := watchFolder(t.TempDir()) // hears nothing of the inbox
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.close()
+	over := make(chan struct{})
+	go func() { defer close(over); c.follow(t.Context(), silent) }()
+	for !c.Listed() {
+		time.Sleep(time.Millisecond)
+	}
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	for waiting := true; waiting; { // as the projector does while it is blocked
+		if room, _ := c.Room(0, 0); room > 0 {
+			t.Fatal("there was room before the folder was counted again")
+		}
+		select {
+		case <-over:
+			waiting = false
+		case <-time.After(c.opt.Retry):
+		case <-t.Context().Done():
+			t.Fatal("the folder was not counted again")
+		}
+	}
+	c.list(nil)
+	if room, err := c.Room(0, 0); room != 1 || err != nil {
+		t.Errorf("room for %d, %v", room, err)
+	}
+}
+
 func TestEventsOfInotifyThatWereLostAreNoticed(t *testing.T) {
 	event := func(mask uint32, name string) []byte {
 		b := make([]byte, unix.SizeofInotifyEvent+len(name))
