@@ -250,6 +250,49 @@ except asyncio.CancelledError:
     pass`, filepath.Dir(filepath.Dir(inbox)))
 }
 
+func TestEventsThatAreNotTakenAreFedAgainLater(t *testing.T) {
+	data := t.TempDir()
+	inbox := filepath.Join(data, "kernel/inbox")
+	for _, folder := range []string{"pending", "processing", "done", "failed"} {
+		if err := os.MkdirAll(filepath.Join(inbox, folder), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, id := range []string{"a", "b", "c", "d"} {
+		text := `{"header":{"message_id":"` + id + `"},"payload":{"type":"x"}}`
+		if id == "d" {
+			text = `{"header"`
+		}
+		if err := os.WriteFile(filepath.Join(inbox, "pending/event_x_"+id+".json"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	out := runPython(t, `import asyncio, sys
+from feed import feed
+tries = []
+async def inject(envelope):
+    tries.append(envelope["header"]["message_id"])
+    if len(tries) <= 4:
+        raise OSError("the bus is down")
+    if len(set(tries[4:])) == 3:
+        asyncio.get_running_loop().call_soon(task.cancel)
+async def main():
+    global task
+    task = asyncio.create_task(feed(sys.argv[1], inject, pause=0.01, first=0.02, longest=0.05))
+    await asyncio.wait([task])
+asyncio.run(main())`, data)
+	left := func(folder string) string {
+		files, _ := filepath.Glob(filepath.Join(inbox, folder, "event_x_*"))
+		for i, f := range files {
+			files[i] = strings.TrimSuffix(strings.TrimPrefix(filepath.Base(f), "event_x_"), ".json")
+		}
+		return strings.Join(files, "")
+	}
+	if got := left("done") + "/" + left("failed") + "/" + left("pending"); got != "abc/d/" || strings.Count(out, "the bus is down") != 4 {
+		t.Errorf("done, failed and pending have %s; said:\n%s", got, out)
+	}
+}
+
 // runPython runs a program that imports what is in examples/brain.
 func runPython(t *testing.T, program string, args ...string) string {
 	t.Helper()

@@ -23,7 +23,7 @@ func (s *Settings) ConfigFlag(cmd *cobra.Command) {
 // ManifestFlags gives a verb --config and --manifests, with more to say of the latter.
 func (s *Settings) ManifestFlags(cmd *cobra.Command, more string) {
 	s.ConfigFlag(cmd)
-	cmd.Flags().StringArrayVar(&s.Manifests, "manifests", nil, "folder or file with manifests"+more+"; may be repeated")
+	cmd.Flags().StringArrayVar(&s.Manifests, "manifests", nil, "folder or file with manifests, or \"builtin\" for the apps that come with the platform"+more+"; may be repeated")
 }
 
 // LogFlags gives a verb --log-format and --log-level, with more to say of the latter.

@@ -3,8 +3,8 @@
 //
 // What others count already is read when somebody asks; only calls are counted
 // here, from the signals that end them. The names are stable, and the labels are
-// the names of servers and words of the platform's own, so that no server can
-// make their number grow.
+// the names of servers and words of the platform's own, and of at most [maxTools]
+// tools their names, so that no server can make their number grow.
 //
 //	m := metrics.New(metrics.Sources{Events: bridge.Counts, Bus: …, Servers: …})
 //	sink := m.Watch(sink)
@@ -15,6 +15,8 @@ import (
 	"context"
 	"net/http"
 	"slices"
+	"strings"
+	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -59,7 +61,16 @@ type Metrics struct {
 	src      Sources
 	calls    *prometheus.CounterVec
 	duration *prometheus.HistogramVec
+
+	mu    sync.Mutex
+	tools map[string]bool // that have a label of their own, by id
 }
+
+// maxTools is how many tools have a label of their own; the others share [otherTools].
+const (
+	maxTools   = 500
+	otherTools = "other"
+)
 
 // Outcomes of a call, as the label outcome has them.
 const (
@@ -72,10 +83,11 @@ const (
 // New makes the metrics of one platform.
 func New(src Sources) *Metrics {
 	m := &Metrics{
-		src: src,
+		src:   src,
+		tools: map[string]bool{},
 		calls: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "aurora_calls_total", Help: "Tool calls that ended, by server and outcome. The server is empty where no tool matched.",
-		}, []string{"server", "outcome"}),
+			Name: "aurora_calls_total", Help: "Tool calls that ended, by server, tool and outcome. Server and tool are empty where no tool matched.",
+		}, []string{"server", "tool", "outcome"}),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "aurora_call_duration_seconds", Help: "How long tool calls took that were answered.",
 			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300},
@@ -100,19 +112,35 @@ func (m *Metrics) Watch(next signal.Sink) signal.Sink {
 func (m *Metrics) count(kind signal.Kind, step *signal.Step) {
 	outcome := completed
 	switch {
+	case step.IsError && (kind == signal.ToolFailed || kind == signal.ToolCompleted):
+		outcome = toolError
 	case kind == signal.AmbiguousCall || kind == signal.ToolFailed && step.Outcome != unknown:
 		outcome = failed
 	case kind == signal.ToolFailed:
 		outcome = unknown
 	case kind != signal.ToolCompleted:
 		return
-	case step.IsError:
-		outcome = toolError
 	}
-	m.calls.WithLabelValues(step.Server, outcome).Inc()
-	if kind == signal.ToolCompleted {
+	m.calls.WithLabelValues(step.Server, m.tool(step), outcome).Inc()
+	if outcome == completed || outcome == toolError {
 		m.duration.WithLabelValues(step.Server).Observe(float64(step.DurationMS) / 1000)
 	}
+}
+
+// tool is the label of a step's tool: its name without the server's.
+func (m *Metrics) tool(step *signal.Step) string {
+	if step.Server == "" {
+		return ""
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !m.tools[step.Tool] {
+		if len(m.tools) >= maxTools {
+			return otherTools
+		}
+		m.tools[step.Tool] = true
+	}
+	return strings.TrimPrefix(step.Tool, step.Server+".")
 }
 
 // collector reads the sources.

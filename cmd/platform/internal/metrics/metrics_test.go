@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"fmt"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -45,13 +46,13 @@ func TestAScrapeTellsOfEventsBusServersAndCalls(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	step(signal.CallStarted, signal.Step{Server: "dice"})
-	step(signal.CallCompleted, signal.Step{Server: "dice", DurationMS: 4})
-	step(signal.ToolCompleted, signal.Step{Server: "dice", DurationMS: 4})
-	step(signal.ToolCompleted, signal.Step{Server: "dice", DurationMS: 2000, IsError: true})
-	step(signal.CallFailed, signal.Step{Server: "dice", Outcome: "unknown"})
-	step(signal.ToolFailed, signal.Step{Server: "dice", Outcome: "unknown"})
-	step(signal.ToolFailed, signal.Step{Server: "dice", Outcome: "failed"})
+	step(signal.CallStarted, signal.Step{Server: "dice", Tool: "dice.roll"})
+	step(signal.CallCompleted, signal.Step{Server: "dice", Tool: "dice.roll", DurationMS: 4})
+	step(signal.ToolCompleted, signal.Step{Server: "dice", Tool: "dice.roll", DurationMS: 4})
+	step(signal.ToolFailed, signal.Step{Server: "dice", Tool: "dice.roll", DurationMS: 2000, IsError: true})
+	step(signal.CallFailed, signal.Step{Server: "dice", Tool: "dice.roll", Outcome: "unknown"})
+	step(signal.ToolFailed, signal.Step{Server: "dice", Tool: "dice.roll", Outcome: "unknown"})
+	step(signal.ToolFailed, signal.Step{Server: "dice", Tool: "dice.roll", Outcome: "failed"})
 	step(signal.AmbiguousCall, signal.Step{Tool: "roll"})
 
 	all, got := scrape(t, m)
@@ -68,9 +69,9 @@ func TestAScrapeTellsOfEventsBusServersAndCalls(t *testing.T) {
 		`aurora_call_duration_seconds_bucket{server="dice",le="60"} 2`, `aurora_call_duration_seconds_bucket{server="dice",le="300"} 2`,
 		`aurora_call_duration_seconds_bucket{server="dice",le="+Inf"} 2`,
 		`aurora_call_duration_seconds_sum{server="dice"} 2.004`, `aurora_call_duration_seconds_count{server="dice"} 2`,
-		`aurora_calls_total{outcome="completed",server="dice"} 1`, `aurora_calls_total{outcome="failed",server=""} 1`,
-		`aurora_calls_total{outcome="failed",server="dice"} 1`, `aurora_calls_total{outcome="tool_error",server="dice"} 1`,
-		`aurora_calls_total{outcome="unknown",server="dice"} 1`,
+		`aurora_calls_total{outcome="completed",server="dice",tool="roll"} 1`, `aurora_calls_total{outcome="failed",server="",tool=""} 1`,
+		`aurora_calls_total{outcome="failed",server="dice",tool="roll"} 1`, `aurora_calls_total{outcome="tool_error",server="dice",tool="roll"} 1`,
+		`aurora_calls_total{outcome="unknown",server="dice",tool="roll"} 1`,
 		`aurora_events_total{fate="accepted"} 7`, `aurora_events_total{fate="duplicate"} 1`, `aurora_events_total{fate="expired"} 3`, `aurora_events_total{fate="rejected"} 2`,
 		`aurora_events_waiting 4`,
 		`aurora_inbox_syncs_total 8`,
@@ -87,5 +88,21 @@ func TestAScrapeTellsOfEventsBusServersAndCalls(t *testing.T) {
 	problems, err := promlint.New(strings.NewReader(all)).Lint()
 	if err != nil || len(problems) > 0 {
 		t.Errorf("the form is bad: %v, %v", problems, err)
+	}
+}
+
+func TestToolsBeyondTheBoundShareALabel(t *testing.T) {
+	m := New(Sources{Events: func() bridge.Counts { return bridge.Counts{} }, Bus: func() Bus { return Bus{} }, Servers: func() []Server { return nil }})
+	sink := m.Watch(signal.Discard)
+	for i := range maxTools + 7 {
+		for range 2 {
+			if err := sink.Observe(t.Context(), signal.Signal{Kind: signal.ToolCompleted, Data: &signal.Step{Server: "s", Tool: fmt.Sprintf("s.t%d", i)}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	all, _ := scrape(t, m)
+	if n := strings.Count(all, `aurora_calls_total{`); n != maxTools+1 || !strings.Contains(all, `aurora_calls_total{outcome="completed",server="s",tool="other"} 14`) {
+		t.Errorf("%d series", n)
 	}
 }

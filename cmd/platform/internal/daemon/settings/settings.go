@@ -53,8 +53,9 @@ func BuildVersion() control.Version {
 
 // Options are the platform's settings: defaults, then platform.yaml, then flags.
 type Options struct {
-	// Manifests are folders or files with manifests. Empty means the folder
-	// "manifests", or the built-in apps where that does not exist.
+	// Manifests are folders or files with manifests, and [Builtin] for the apps that
+	// come with the platform. Empty means those, and the folder "manifests" where it
+	// exists.
 	Manifests []string `json:"manifests,omitempty"`
 	// Data is the data folder.
 	Data string `json:"data,omitempty"`
@@ -224,7 +225,9 @@ func (o *Options) ReadConfig(path string, asked bool) error {
 	// started from.
 	dir := filepath.Dir(path)
 	for i, m := range o.Manifests {
-		o.Manifests[i] = under(dir, m)
+		if m != Builtin {
+			o.Manifests[i] = under(dir, m)
+		}
 	}
 	o.Data = under(dir, o.Data)
 	for _, file := range []*string{&o.Policy, &o.Auth.KeyFile, &o.NATS.Creds, &o.NATS.CA, &o.NATS.Cert, &o.NATS.Key, &o.Gateway.Tokens} {
@@ -370,12 +373,29 @@ func (g Gateway) check() error {
 // DefaultManifests is the folder that is read where none is named.
 const DefaultManifests = "manifests"
 
+// Builtin stands among Manifests for the apps that come with the platform. A folder
+// of that name is "./builtin".
+const Builtin = "builtin"
+
+// LeavesOutBuiltin reports whether the apps that come with the platform are not run, as
+// other manifests were named.
+func (o *Options) LeavesOutBuiltin() bool {
+	return len(o.Manifests) > 0 && !slices.Contains(o.Manifests, Builtin)
+}
+
 // Sources says where manifests are: those that were named and no others, else
 // the built-in apps and, where it exists, the folder "manifests".
 func (o *Options) Sources() load.Options {
-	src := load.Options{Dirs: o.Manifests, Lookup: os.LookupEnv}
-	if len(o.Manifests) == 0 {
+	src := load.Options{Lookup: os.LookupEnv}
+	for _, m := range o.Manifests {
+		if m != Builtin {
+			src.Dirs = append(src.Dirs, m)
+		}
+	}
+	if !o.LeavesOutBuiltin() {
 		src.Embedded, src.EmbeddedDir = apps.Manifests, o.Data
+	}
+	if len(o.Manifests) == 0 {
 		if info, err := os.Stat(DefaultManifests); err == nil && info.IsDir() {
 			src.Dirs = []string{DefaultManifests}
 		}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/cli"
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/console"
+	"github.com/aurorabot-dev/platform/cmd/platform/internal/daemon/settings"
 	"github.com/aurorabot-dev/platform/mcpkit/manifest"
 	"github.com/aurorabot-dev/platform/mcpkit/manifest/hostfile"
 	"github.com/aurorabot-dev/platform/mcpkit/redact"
@@ -88,8 +89,9 @@ func runImport(c *cli.Env, o importOptions, files []string) error {
 		if err != nil {
 			return err
 		}
-		if o.to = "manifests"; len(set.Manifests) > 0 {
-			o.to = set.Manifests[0]
+		o.to = settings.DefaultManifests
+		if i := slices.IndexFunc(set.Manifests, func(m string) bool { return m != settings.Builtin }); i >= 0 {
+			o.to = set.Manifests[i]
 		}
 	}
 	dir, err := os.Getwd()

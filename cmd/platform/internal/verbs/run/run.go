@@ -30,7 +30,8 @@ the other verbs on DATA/platform.sock, and write events into
 DATA/kernel/inbox/pending/.
 
 Without --manifests the three apps that come with the platform are run, and what
-is in the folder "manifests". Manifests are watched: a change takes effect at once
+is in the folder "manifests"; with it they are run only where it says "builtin",
+as in --manifests builtin --manifests my-apps. Manifests are watched: a change takes effect at once
 and touches no other server.
 SIGTERM and Ctrl-C end the platform and every server; SIGHUP reads the settings,
 the policy and the manifests again.`,
@@ -43,6 +44,9 @@ the policy and the manifests again.`,
 	s.LogFlags(cmd, ", on a terminal error")
 	return cmd
 }
+
+// leftOut says that the platform's own apps are not run.
+const leftOut = "the apps that come with the platform are not run, as other manifests are named; --manifests builtin adds them"
 
 func runPlatform(ctx context.Context, c *cli.Env, set cli.Settings) error {
 	o, err := c.Options(set)
@@ -72,6 +76,12 @@ func runPlatform(ctx context.Context, c *cli.Env, set cli.Settings) error {
 	}}
 	if set.LogLevel == "" && !c.Out.Terminal() {
 		hooks.Settings.Level = level
+	}
+	if o.LeavesOutBuiltin() {
+		s.without = leftOut
+		if !c.Out.Terminal() {
+			log.Info(leftOut)
+		}
 	}
 	err = daemon.Run(ctx, o, log, hooks)
 	var running *settings.RunningError

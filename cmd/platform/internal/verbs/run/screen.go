@@ -20,6 +20,8 @@ import (
 type screen struct {
 	c     *cli.Env
 	begun time.Time
+	// without says what is left out; empty where nothing is.
+	without string
 
 	mu    sync.Mutex
 	ready bool   // the first impression is complete
@@ -131,6 +133,9 @@ func (s *screen) settled(p *daemon.Platform) {
 			shown = append(shown[:12:12], fmt.Sprintf("and %d more", len(names)-12))
 		}
 		out.Printf("  %s\n", out.Paint(console.Dim, wrap(strings.Join(shown, "  "), 76, "  ")))
+	}
+	if s.without != "" {
+		out.Printf("\n  %s\n", out.Paint(console.Dim, wrap(strings.ReplaceAll(s.without, " ", "  "), 76, "  ")))
 	}
 	out.Printf("\n  Inbox   %s\n", relative(filepath.Join(st.Inbox, "pending")))
 	out.Printf("  Try in another terminal:\n")
