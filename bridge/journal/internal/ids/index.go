@@ -21,7 +21,9 @@ type Index struct {
 	max     int
 	age     time.Duration
 	horizon uint64
-	marks   []mark // one every markStep records, to turn the age into a position
+	marks   []mark    // one every markStep records, to turn the age into a position
+	last    time.Time // of the last record, as its clock said
+	passed  time.Time // of the last record, as the window counts
 }
 
 type mark struct {
@@ -31,8 +33,14 @@ type mark struct {
 
 const markStep = 1024
 
+// maxPause is how much time passes for the window between two records at most. A
+// clock that is wrong for a while thus forgets no id; a journal to which little is
+// written remembers its ids for longer than the age, up to their number.
+const maxPause = time.Hour
+
 // NewIndex is an empty index that reaches back over max records, and over age,
-// whichever is less.
+// whichever is less. The age is of time in which records are written: of a longer pause
+// an hour counts, and of a clock that is put back nothing.
 func NewIndex(max int, age time.Duration) *Index {
 	return &Index{entries: map[segment.Key]uint64{}, max: max, age: age, horizon: 1}
 }
@@ -58,13 +66,19 @@ func (x *Index) Add(k segment.Key, pos uint64, owner uint16, t time.Time) {
 	if k != (segment.Key{}) {
 		x.entries[k] = pos<<16 | uint64(owner)
 	}
+	if x.last.IsZero() {
+		x.passed = t
+	} else {
+		x.passed = x.passed.Add(min(max(t.Sub(x.last), 0), maxPause))
+	}
+	x.last = t
 	if n := len(x.marks); n == 0 || pos >= x.marks[n-1].pos+markStep {
-		x.marks = append(x.marks, mark{pos, t.UnixNano()})
+		x.marks = append(x.marks, mark{pos, x.passed.UnixNano()})
 	}
 	if pos > uint64(x.max) {
 		x.horizon = max(x.horizon, pos-uint64(x.max)+1)
 	}
-	oldest := t.Add(-x.age).UnixNano()
+	oldest := x.passed.Add(-x.age).UnixNano()
 	for len(x.marks) > 1 && x.marks[1].time < oldest {
 		x.horizon = max(x.horizon, x.marks[1].pos)
 		x.marks = x.marks[1:]

@@ -34,6 +34,35 @@ func TestIDsAreForgottenBeyondTheirNumberAndAge(t *testing.T) {
 	}
 }
 
+func TestAClockThatIsWrongForAWhileForgetsNoID(t *testing.T) {
+	const day = 24 * time.Hour
+	x := NewIndex(1e6, 7*day)
+	start, n := time.Now(), 0
+	write := func(records int, at time.Time) {
+		for range records {
+			n++
+			x.Add(segment.KeyOf(fmt.Sprint(n)), uint64(n), 0, at)
+		}
+	}
+	write(3*markStep, start)
+	write(3*markStep, start.Add(8*day))             // a start with a wrong clock
+	write(3*markStep, start.Add(time.Minute))       // and one with the right clock
+	write(3*markStep, start.Add(-400*day))          // the battery is empty
+	write(3*markStep, start.Add(2*time.Minute))     // the time has been fetched
+	write(3*markStep, start.Add(2*time.Minute+day)) // a quiet day
+	for _, i := range []int{1, 3 * markStep, 6 * markStep, n} {
+		if _, _, seen := x.Lookup(segment.KeyOf(fmt.Sprint(i))); !seen {
+			t.Errorf("id %d is forgotten (horizon %d)", i, x.horizon)
+		}
+	}
+	for h := range 8 * 24 { // more than the age, in hours of writing
+		write(markStep, start.Add(2*day+time.Duration(h)*time.Hour))
+	}
+	if _, _, seen := x.Lookup(segment.KeyOf("1")); seen {
+		t.Error("an id is remembered beyond the age")
+	}
+}
+
 func TestTheSourcesRememberedAreBounded(t *testing.T) {
 	s := Sources{}
 	for i := range 3 * maxSources {
