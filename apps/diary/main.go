@@ -10,7 +10,8 @@
 // whole. Files are in the folder "entries" of the app's data; see [Entry].
 //
 // main.go adapts the service to MCP and holds no rule of its own; service.go,
-// entry.go, store.go and package textsearch know nothing of MCP. The app reads
+// entry.go, store.go and the packages textsearch and changes know nothing of MCP. A
+// change and its event go together: see package changes. The app reads
 // {"timezone": "Europe/Berlin"} from its configuration, which says when a day
 // ends; without it that is where the machine is.
 package main
@@ -18,6 +19,7 @@ package main
 import (
 	"context"
 	_ "embed"
+	"encoding/json"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -52,6 +54,20 @@ func setup(app *appkit.App) error {
 	if err != nil {
 		return err
 	}
+	if err := diary.Tell(filepath.Join(app.DataDir(), "changes"), func(key string, news json.RawMessage) error {
+		var data json.RawMessage
+		n := News{Data: &data}
+		if err := json.Unmarshal(news, &n); err != nil {
+			return err
+		}
+		err := app.Emit(context.Background(), appkit.Event{Type: n.Type, Summary: n.Summary, Data: data, Key: "change " + key})
+		if err != nil {
+			app.Log.Error("an event waits for the next start", "type", n.Type, "error", err)
+		}
+		return err
+	}); err != nil {
+		app.Log.Error("what was changed before the last end is not told", "error", err)
+	}
 	addTools(app, diary)
 	app.AddResource(appkit.Resource{
 		URI:         resourceURI,
@@ -62,11 +78,6 @@ func setup(app *appkit.App) error {
 		return diary.List(ctx, "", "", "", indexEntries)
 	})
 	return nil
-}
-
-// deleted is the result of delete_entry.
-type deleted struct {
-	Date string `json:"date"`
 }
 
 // The results as a sentence for a person.
@@ -97,15 +108,6 @@ func (f Found) Text() string {
 	return b.String()
 }
 
-// written is the data of diary.written.
-type written struct {
-	Date       string `json:"date"`
-	Mode       Mode   `json:"mode"`
-	New        bool   `json:"new"` // there was no entry for that day
-	Characters int    `json:"characters"`
-	SizeBytes  int    `json:"size_bytes"`
-}
-
 // queried is the data of diary.queried.
 type queried struct {
 	Kind  string   `json:"kind"` // read, list or search
@@ -114,20 +116,18 @@ type queried struct {
 }
 
 func addTools(app *appkit.App, diary *Service) {
-	// What happened has happened when this is called, even if the caller has left
-	// by now; an event that cannot be kept is no reason to report it otherwise.
-	emit := func(ctx context.Context, kind, summary string, data any) {
-		if err := app.Emit(context.WithoutCancel(ctx), appkit.Event{Type: kind, Summary: summary, Data: data}); err != nil {
-			app.Log.Error("an event is lost", "type", kind, "error", err)
-		}
-	}
 	changed := func(ctx context.Context) {
 		if err := app.ResourceChanged(ctx, resourceURI); err != nil {
 			app.Log.Debug("a change was not announced", "error", err)
 		}
 	}
+	// What was asked has been asked when this is called, even if the caller has left by
+	// now; an event that cannot be kept is no reason to report it otherwise.
 	asked := func(ctx context.Context, q queried) {
-		emit(ctx, "diary.queried", fmt.Sprintf("diary: %s, %d entries", q.Kind, q.Total), q)
+		e := appkit.Event{Type: "diary.queried", Summary: fmt.Sprintf("diary: %s, %d entries", q.Kind, q.Total), Data: q}
+		if err := app.Emit(context.WithoutCancel(ctx), e); err != nil {
+			app.Log.Error("an event is lost", "type", e.Type, "error", err)
+		}
 	}
 
 	appkit.AddTool(app, appkit.Tool{
@@ -144,8 +144,6 @@ func addTools(app *appkit.App, diary *Service) {
 	}) (Written, error) {
 		w, err := diary.Write(Draft{in.Date, in.Content, in.Mode, in.Tags, in.Mood})
 		if err == nil {
-			emit(ctx, "diary.written", fmt.Sprintf("diary: %s, %d characters", w.Date, w.Characters),
-				written{w.Date, w.Mode, w.New, w.Characters, w.SizeBytes})
 			changed(ctx)
 		}
 		return w, err
@@ -219,7 +217,6 @@ func addTools(app *appkit.App, diary *Service) {
 	}) (deleted, error) {
 		err := diary.Delete(in.Date)
 		if err == nil {
-			emit(ctx, "diary.deleted", "diary: "+in.Date+" is deleted", deleted{in.Date})
 			changed(ctx)
 		}
 		return deleted{in.Date}, err

@@ -156,8 +156,14 @@ func TestAKillLeavesEveryEntryOldOrNew(t *testing.T) {
 				}
 			})
 		}
-		<-enough
-		s.Kill(t)
-		writers.Wait()
+		ended := make(chan struct{})
+		go func() { writers.Wait(); close(ended) }()
+		select {
+		case <-enough:
+			s.Kill(t)
+			<-ended
+		case <-ended:
+			t.Fatal("nobody writes any more, and nobody was killed")
+		}
 	}
 }

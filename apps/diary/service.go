@@ -3,12 +3,15 @@ package main
 import (
 	"cmp"
 	"context"
+	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 	"unicode/utf8"
 
+	"github.com/aurorabot-dev/platform/apps/diary/changes"
 	"github.com/aurorabot-dev/platform/apps/diary/textsearch"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
 )
@@ -39,6 +42,8 @@ type Service struct {
 	store   *store
 	now     func() time.Time // in the zone whose days the diary has
 	writing sync.Mutex       // one change at a time: appending reads before it writes
+
+	changes *changes.Log // nil: nobody is told
 }
 
 // Open opens the diary in dir, which is made if need be. The location of what
@@ -49,6 +54,34 @@ func Open(dir string, now func() time.Time) (*Service, error) {
 		return nil, err
 	}
 	return &Service{store: st, now: now}, nil
+}
+
+// News is what is told of a change: the type, the summary and the data of an event.
+type News struct {
+	Type    string `json:"type"`
+	Summary string `json:"summary"`
+	Data    any    `json:"data"`
+}
+
+// Tell has tell called with the [News] of each change, and a key that names the change;
+// see [changes.Log]. What is not told yet is kept in dir. Tell is called before the
+// first change.
+func (s *Service) Tell(dir string, tell func(key string, news json.RawMessage) error) error {
+	s.changes = changes.New(dir, s.store.sum, tell)
+	return s.changes.Recover()
+}
+
+// change makes a change of a day's file, by do; after is what it becomes, nil where it
+// is removed. The caller holds the lock.
+func (s *Service) change(date string, after []byte, n News, do func() error) error {
+	if s.changes == nil {
+		return do()
+	}
+	err := s.changes.Do(date, after, n, do)
+	if err != nil && code(err) == fault.Internal {
+		return storageFault("the entry was not changed", err)
+	}
+	return err
 }
 
 // Draft is what is to be written.
@@ -129,11 +162,15 @@ func (s *Service) Write(d Draft) (Written, error) {
 		}
 	}
 	e.Mood, e.Updated = cmp.Or(d.Mood, e.Mood), now
-	size, err := s.store.write(e)
+	file, err := e.encode()
 	if err != nil {
 		return Written{}, err
 	}
-	return Written{e.Date, d.Mode, isNew, characters(e.Content), size, e.Tags, e.Mood}, nil
+	w := Written{e.Date, d.Mode, isNew, characters(e.Content), len(file), e.Tags, e.Mood}
+	if err := s.change(e.Date, file, w.news(), func() error { return s.store.write(e.Date, file) }); err != nil {
+		return Written{}, err
+	}
+	return w, nil
 }
 
 // code is err's code, or "".
@@ -164,7 +201,26 @@ func (s *Service) Delete(date string) error {
 	if _, _, err := s.store.read(date); err != nil && code(err) != "DIARY_TOO_LARGE" {
 		return err
 	}
-	return s.store.remove(date)
+	n := News{"diary.deleted", "diary: " + date + " is deleted", deleted{date}}
+	return s.change(date, nil, n, func() error { return s.store.remove(date) })
+}
+
+// deleted is the data of diary.deleted, and the result of delete_entry.
+type deleted struct {
+	Date string `json:"date"`
+}
+
+// written is the data of diary.written.
+type written struct {
+	Date       string `json:"date"`
+	Mode       Mode   `json:"mode"`
+	New        bool   `json:"new"` // there was no entry for that day
+	Characters int    `json:"characters"`
+	SizeBytes  int    `json:"size_bytes"`
+}
+
+func (w Written) news() News {
+	return News{"diary.written", fmt.Sprintf("diary: %s, %d characters", w.Date, w.Characters), written{w.Date, w.Mode, w.New, w.Characters, w.SizeBytes}}
 }
 
 // Summary is an entry in a list.

@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -463,4 +465,40 @@ func BenchmarkTenThousandEntries(b *testing.B) {
 			write(b, s, Draft{Date: "2010-01-01", Content: "x", Mode: Replace})
 		}
 	})
+}
+
+func TestChangesAreToldOnceAndOnesThatFailAreNot(t *testing.T) {
+	dir, notes := t.TempDir(), t.TempDir()
+	var told []string
+	keys := map[string]bool{}
+	again := func(fail error) *Service {
+		t.Helper()
+		s := open(t, dir)
+		if err := s.Tell(notes, func(key string, news json.RawMessage) error {
+			if fail == nil {
+				told, keys[key] = append(told, string(news)), true
+			}
+			return fail
+		}); err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	s := again(errors.New("there is no room"))
+	w := write(t, s, Draft{Date: "2026-11-01", Content: "one", Mode: Create})
+	if _, err := s.Write(Draft{Date: "2026-11-01", Content: "two", Mode: Create}); err == nil {
+		t.Fatal("written twice")
+	}
+	s = again(nil) // as after a crash
+	if err := s.Delete("2026-11-01"); err != nil {
+		t.Fatal(err)
+	}
+	again(nil)
+	want := []string{
+		fmt.Sprintf(`{"type":"diary.written","summary":"diary: 2026-11-01, 3 characters","data":{"date":"2026-11-01","mode":"create","new":true,"characters":3,"size_bytes":%d}}`, w.SizeBytes),
+		`{"type":"diary.deleted","summary":"diary: 2026-11-01 is deleted","data":{"date":"2026-11-01"}}`,
+	}
+	if !slices.Equal(told, want) || len(keys) != 2 {
+		t.Errorf("told %q under %d keys\nwant %q", told, len(keys), want)
+	}
 }

@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/aurorabot-dev/platform/apps/diary/changes"
 	"github.com/aurorabot-dev/platform/apps/diary/textsearch"
 	"github.com/aurorabot-dev/platform/mcpkit/appkit"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
@@ -199,19 +200,31 @@ func (s *store) remember(date string, k digest) {
 	s.known[date] = &k
 }
 
-// write makes e's file, or replaces it, as a whole and durably.
-func (s *store) write(e *Entry) (size int, err error) {
-	file, err := e.encode()
-	if err != nil {
-		return 0, err
-	}
+// write makes an entry's file, or replaces it, as a whole and durably.
+func (s *store) write(date string, file []byte) error {
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
-		return 0, storageFault("the entry was not written", err)
+		return storageFault("the entry was not written", err)
 	}
-	if err := appkit.WriteFile(s.path(e.Date), file); err != nil {
-		return 0, storageFault("the entry was not written", err)
+	if err := appkit.WriteFile(s.path(date), file); err != nil {
+		return storageFault("the entry was not written", err)
 	}
-	return len(file), nil
+	return nil
+}
+
+// sum is the sum of an entry's file, empty where there is none.
+func (s *store) sum(date string) (string, error) {
+	f, err := os.OpenFile(s.path(date), os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	} else if err != nil {
+		return "", storageFault("the entry could not be read", err)
+	}
+	defer f.Close()
+	file, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err != nil {
+		return "", storageFault("the entry could not be read", err)
+	}
+	return changes.Sum(file), nil
 }
 
 func (s *store) remove(date string) error {
