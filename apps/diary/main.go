@@ -7,10 +7,10 @@
 // What was written is the event diary.written, what was asked for is
 // diary.queried; both name dates and never hold what the diary says. A tool
 // answers once its change is on disk, and a crash leaves an entry old or new,
-// whole. Files are in the folder "entries" of the app's data; see [Entry].
+// whole. Files are in the folder "entries" of the app's data; see [entry.Entry].
 //
 // main.go adapts the service to MCP and holds no rule of its own; service.go,
-// entry.go, store.go and the packages textsearch and changes know nothing of MCP. A
+// store.go and the packages entry, textsearch and changes know nothing of MCP. A
 // change and its event go together: see package changes. The app reads
 // {"timezone": "Europe/Berlin"} from its configuration, which says when a day
 // ends; without it that is where the machine is.
@@ -26,6 +26,7 @@ import (
 	"time"
 	_ "time/tzdata" // the zones are here also where the machine has none
 
+	"github.com/aurorabot-dev/platform/apps/diary/entry"
 	"github.com/aurorabot-dev/platform/mcpkit/appkit"
 )
 
@@ -87,8 +88,6 @@ func (d deleted) Text() string { return "The entry for " + d.Date + " is deleted
 func (w Written) Text() string {
 	return fmt.Sprintf("The entry for %s is written; it has %d characters.", w.Date, w.Characters)
 }
-
-func (e Entry) Text() string { return e.Content }
 
 func (p Page) Text() string {
 	var b strings.Builder
@@ -156,10 +155,10 @@ func addTools(app *appkit.App, diary *Service) {
 		ReadOnly:    true,
 	}, func(ctx context.Context, in struct {
 		Date string `json:"date" jsonschema:"YYYY-MM-DD"`
-	}) (Entry, error) {
+	}) (entry.Entry, error) {
 		e, err := diary.Read(in.Date)
 		if err != nil {
-			return Entry{}, err
+			return entry.Entry{}, err
 		}
 		asked(ctx, queried{"read", []string{e.Date}, 1})
 		return *e, nil

@@ -14,6 +14,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/aurorabot-dev/platform/apps/diary/entry"
 	"github.com/aurorabot-dev/platform/mcpkit/appkit/appkittest"
 )
 
@@ -28,12 +29,12 @@ func TestAnEntryIsWrittenReadFoundAndDeleted(t *testing.T) {
 	if w.Mode != Append || !w.New || w.Characters != 7 {
 		t.Errorf("written: %+v", w)
 	}
-	before := shanghaiNow().Format(dateForm)
+	before := shanghaiNow().Format(entry.DateForm)
 	today := appkittest.Call[Written](t, s, "write_entry", map[string]any{"content": "today"})
-	if after := shanghaiNow().Format(dateForm); today.Date != before && today.Date != after {
+	if after := shanghaiNow().Format(entry.DateForm); today.Date != before && today.Date != after {
 		t.Errorf("today is %s, want %s", today.Date, after)
 	}
-	if e := appkittest.Call[Entry](t, s, "read_entry", map[string]any{"date": w.Date}); e.Content != secret || e.Mood != "calm" {
+	if e := appkittest.Call[entry.Entry](t, s, "read_entry", map[string]any{"date": w.Date}); e.Content != secret || e.Mood != "calm" {
 		t.Errorf("read: %+v", e)
 	}
 	if p := appkittest.Call[Page](t, s, "list_entries", map[string]any{"to": "2026-06-01", "from": "2026-06-01"}); p.Total != 1 || p.Entries[0].FirstLine != secret {
@@ -125,7 +126,7 @@ func TestAKillLeavesEveryEntryOldOrNew(t *testing.T) {
 			if round == 0 {
 				appkittest.Call[Written](t, s, "write_entry", map[string]any{"date": date(i), "content": text(0)})
 			}
-			e := appkittest.Call[Entry](t, s, "read_entry", map[string]any{"date": date(i)})
+			e := appkittest.Call[entry.Entry](t, s, "read_entry", map[string]any{"date": date(i)})
 			number, _, _ := strings.Cut(e.Content, " ")
 			n, err := strconv.Atoi(number)
 			if err != nil || n < confirmed[i] || e.Content != text(n) {

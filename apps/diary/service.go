@@ -12,14 +12,13 @@ import (
 	"unicode/utf8"
 
 	"github.com/aurorabot-dev/platform/apps/diary/changes"
+	"github.com/aurorabot-dev/platform/apps/diary/entry"
 	"github.com/aurorabot-dev/platform/apps/diary/textsearch"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
 )
 
 const (
 	maxContent   = 100_000 // characters of an entry
-	maxTags      = 20
-	maxWord      = 40 // characters of a tag or a mood
 	maxQuery     = 200
 	maxTerms     = 16
 	maxFirstLine = 120
@@ -110,16 +109,16 @@ type Written struct {
 // DIARY_NOT_TEXT and DIARY_STORAGE.
 func (s *Service) Write(d Draft) (Written, error) {
 	now := s.now().Truncate(time.Second)
-	d.Date = cmp.Or(d.Date, now.Format(dateForm))
-	if err := checkDate(d.Date); err != nil {
+	d.Date = cmp.Or(d.Date, now.Format(entry.DateForm))
+	if err := entry.CheckDate(d.Date); err != nil {
 		return Written{}, err
 	}
 	d.Content = strings.ToValidUTF8(d.Content, "\uFFFD")
 	if strings.TrimSpace(d.Content) == "" {
 		return Written{}, fault.New("DIARY_INVALID_ARGUMENT", "there is nothing to write: the content is blank")
 	}
-	if d.Mood = textsearch.OneLine(d.Mood); characters(d.Mood) > maxWord {
-		return Written{}, fault.New("DIARY_INVALID_ARGUMENT", "the mood has more than %d characters", maxWord)
+	if d.Mood = textsearch.OneLine(d.Mood); characters(d.Mood) > entry.MaxWord {
+		return Written{}, fault.New("DIARY_INVALID_ARGUMENT", "the mood has more than %d characters", entry.MaxWord)
 	}
 
 	s.writing.Lock()
@@ -129,7 +128,7 @@ func (s *Service) Write(d Draft) (Written, error) {
 	if err != nil && !isNew && !(d.Mode == Replace && code(err) == "DIARY_TOO_LARGE") {
 		return Written{}, err
 	}
-	e := &Entry{Date: d.Date, Created: now}
+	e := &entry.Entry{Date: d.Date, Created: now}
 	if err == nil {
 		e = old
 	}
@@ -142,7 +141,7 @@ func (s *Service) Write(d Draft) (Written, error) {
 	case Replace:
 		e.Content = d.Content
 	case Append:
-		if e.mended {
+		if e.Mended {
 			return Written{}, fault.New("DIARY_NOT_TEXT", "the entry for %s was changed by somebody else and is not UTF-8 text; repair the file, or use the mode replace", d.Date)
 		}
 		if e.Content = strings.TrimRight(e.Content, "\r\n"); e.Content != "" {
@@ -151,18 +150,18 @@ func (s *Service) Write(d Draft) (Written, error) {
 		e.Content += d.Content
 		d.Tags = slices.Concat(e.Tags, d.Tags)
 	default:
-		return Written{}, fault.New("DIARY_INVALID_ARGUMENT", "there is no mode %s; use append, replace or create", quote(string(d.Mode)))
+		return Written{}, fault.New("DIARY_INVALID_ARGUMENT", "there is no mode %s; use append, replace or create", entry.Quote(string(d.Mode)))
 	}
 	if n := characters(e.Content); n > maxContent {
 		return Written{}, fault.New("DIARY_TOO_LARGE", "the entry would have %d characters; %d are the most. Write less, or under another date", n, maxContent)
 	}
 	if d.Tags != nil {
-		if e.Tags, err = cleanTags(d.Tags); err != nil {
+		if e.Tags, err = entry.CleanTags(d.Tags); err != nil {
 			return Written{}, err
 		}
 	}
 	e.Mood, e.Updated = cmp.Or(d.Mood, e.Mood), now
-	file, err := e.encode()
+	file, err := e.Encode()
 	if err != nil {
 		return Written{}, err
 	}
@@ -183,8 +182,8 @@ func code(err error) string {
 
 // Read returns the entry of a day. Failures have the codes DIARY_INVALID_DATE,
 // DIARY_NOT_FOUND, DIARY_TOO_LARGE and DIARY_STORAGE.
-func (s *Service) Read(date string) (*Entry, error) {
-	if err := checkDate(date); err != nil {
+func (s *Service) Read(date string) (*entry.Entry, error) {
+	if err := entry.CheckDate(date); err != nil {
 		return nil, err
 	}
 	e, _, err := s.store.read(date)
@@ -193,7 +192,7 @@ func (s *Service) Read(date string) (*Entry, error) {
 
 // Delete removes the entry of a day for good. Failures have the codes of Read.
 func (s *Service) Delete(date string) error {
-	if err := checkDate(date); err != nil {
+	if err := entry.CheckDate(date); err != nil {
 		return err
 	}
 	s.writing.Lock()
@@ -247,7 +246,7 @@ type Page struct {
 func (s *Service) List(ctx context.Context, from, to, cursor string, limit int) (Page, error) {
 	for _, date := range []string{from, to, cursor} {
 		if date != "" {
-			if err := checkDate(date); err != nil {
+			if err := entry.CheckDate(date); err != nil {
 				return Page{}, err
 			}
 		}

@@ -15,6 +15,9 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/aurorabot-dev/platform/apps/diary/entry"
+	"github.com/aurorabot-dev/platform/apps/diary/textsearch"
 )
 
 var shanghai = time.FixedZone("CST", 8*3600)
@@ -133,7 +136,7 @@ func TestWhatDoesNotFitIsRefusedAndNothingIsLost(t *testing.T) {
 	if w := write(t, s, Draft{Date: date, Content: full, Mode: Replace}); w.Characters != maxContent {
 		t.Errorf("the longest entry: %+v", w)
 	}
-	many := make([]string, maxTags+1)
+	many := make([]string, entry.MaxTags+1)
 	for i := range many {
 		many[i] = fmt.Sprint(i)
 	}
@@ -146,8 +149,8 @@ func TestWhatDoesNotFitIsRefusedAndNothingIsLost(t *testing.T) {
 		{Draft{Date: date, Content: " \n ", Mode: Append}, "DIARY_INVALID_ARGUMENT"},
 		{Draft{Date: date, Content: "x", Mode: "erase"}, "DIARY_INVALID_ARGUMENT"},
 		{Draft{Date: date, Content: "x", Mode: Replace, Tags: many}, "DIARY_INVALID_ARGUMENT"},
-		{Draft{Date: date, Content: "x", Mode: Replace, Tags: []string{strings.Repeat("x", maxWord+1)}}, "DIARY_INVALID_ARGUMENT"},
-		{Draft{Date: date, Content: "x", Mode: Replace, Mood: strings.Repeat("x", maxWord+1)}, "DIARY_INVALID_ARGUMENT"},
+		{Draft{Date: date, Content: "x", Mode: Replace, Tags: []string{strings.Repeat("x", entry.MaxWord+1)}}, "DIARY_INVALID_ARGUMENT"},
+		{Draft{Date: date, Content: "x", Mode: Replace, Mood: strings.Repeat("x", entry.MaxWord+1)}, "DIARY_INVALID_ARGUMENT"},
 		{Draft{Date: "../" + date, Content: "x", Mode: Replace}, "DIARY_INVALID_DATE"},
 	} {
 		if _, err := s.Write(tt.draft); code(err) != tt.code {
@@ -417,9 +420,9 @@ func fill(b *testing.B, n int) *Service {
 		for range 200 {
 			text.WriteString(words[rng.IntN(len(words))])
 		}
-		date := day.Format(dateForm)
-		e := Entry{Date: date, Content: text.String(), Created: day, Updated: day, Tags: []string{"test"}}
-		file, err := e.encode()
+		date := day.Format(entry.DateForm)
+		e := entry.Entry{Date: date, Content: text.String(), Created: day, Updated: day, Tags: []string{"test"}}
+		file, err := e.Encode()
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -500,5 +503,20 @@ func TestChangesAreToldOnceAndOnesThatFailAreNot(t *testing.T) {
 	}
 	if !slices.Equal(told, want) || len(keys) != 2 {
 		t.Errorf("told %q under %d keys\nwant %q", told, len(keys), want)
+	}
+}
+
+func TestTheFirstLineIsTheFirstThatSaysSomething(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                                  "",
+		"\n\n## Garden \nx":                 "Garden",
+		"a\tb\x00c":                         "a b c",
+		"###\n今天":                           "今天",
+		strings.Repeat("字", maxFirstLine):   strings.Repeat("字", maxFirstLine),
+		strings.Repeat("字", maxFirstLine+1): strings.Repeat("字", maxFirstLine) + "…",
+	} {
+		if got := textsearch.FirstLine(text, maxFirstLine); got != want {
+			t.Errorf("%q: got %q, want %q", text, got, want)
+		}
 	}
 }

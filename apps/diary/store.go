@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/aurorabot-dev/platform/apps/diary/changes"
+	"github.com/aurorabot-dev/platform/apps/diary/entry"
 	"github.com/aurorabot-dev/platform/apps/diary/textsearch"
 	"github.com/aurorabot-dev/platform/mcpkit/appkit"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
@@ -99,7 +100,7 @@ func (s *store) days() ([]day, error) {
 	days := make([]day, 0, len(files))
 	for _, f := range files {
 		date, ok := strings.CutSuffix(f.Name(), ".md")
-		if !ok || !f.Type().IsRegular() || checkDate(date) != nil {
+		if !ok || !f.Type().IsRegular() || entry.CheckDate(date) != nil {
 			continue
 		}
 		info, err := f.Info()
@@ -139,7 +140,7 @@ func (s *store) forget(days []day) {
 }
 
 // read reads one entry from its file.
-func (s *store) read(date string) (*Entry, stamp, error) {
+func (s *store) read(date string) (*entry.Entry, stamp, error) {
 	// A date may also be the name of somebody's pipe or of a way out of the folder.
 	f, err := os.OpenFile(s.path(date), os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -162,7 +163,7 @@ func (s *store) read(date string) (*Entry, stamp, error) {
 	if len(file) > maxFile {
 		return nil, stamp{}, fault.New("DIARY_TOO_LARGE", "the file of %s was made by somebody else and has more than %d bytes", date, maxFile)
 	}
-	return decode(date, file), stampOf(info), nil
+	return entry.Decode(date, file), stampOf(info), nil
 }
 
 // digest is what is known of d's file, read anew if it changed.

@@ -1,4 +1,6 @@
-package main
+// Package entry is what a diary has for one day, and the form of its file: Markdown
+// that people may read and edit, too. It reads and writes no files.
+package entry
 
 import (
 	"bytes"
@@ -14,7 +16,14 @@ import (
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
 )
 
-const dateForm = "2006-01-02"
+// DateForm is how dates are written, for package time.
+const DateForm = "2006-01-02"
+
+// Limits of an entry.
+const (
+	MaxTags = 20
+	MaxWord = 40 // characters of a tag or a mood
+)
 
 // Entry is what a diary has for one day. Its file is Markdown for people, with
 // the rest at the top:
@@ -39,19 +48,23 @@ type Entry struct {
 	Tags    []string  `json:"tags,omitempty" yaml:"tags,omitempty,flow"`
 
 	Others map[string]any `json:"-" yaml:",inline"`
-	mended bool           // the file holds bytes that are not UTF-8, shown as U+FFFD
+	Mended bool           `json:"-" yaml:"-"` // the file holds bytes that are not UTF-8, shown as U+FFFD
 }
 
-// checkDate takes a real date in the one form that also is a safe file name.
-func checkDate(s string) error {
-	if t, err := time.Parse(dateForm, s); err != nil || t.Format(dateForm) != s {
-		return fault.New("DIARY_INVALID_DATE", "%s is not a date; write it as YYYY-MM-DD, such as 2026-11-29", quote(s))
+// Text is the entry for a person.
+func (e Entry) Text() string { return e.Content }
+
+// CheckDate takes a real date in the one form that also is a safe file name. Its error
+// is a *fault.Error with the code DIARY_INVALID_DATE.
+func CheckDate(s string) error {
+	if t, err := time.Parse(DateForm, s); err != nil || t.Format(DateForm) != s {
+		return fault.New("DIARY_INVALID_DATE", "%s is not a date; write it as YYYY-MM-DD, such as 2026-11-29", Quote(s))
 	}
 	return nil
 }
 
-// quote shows a caller's text, cut where it would drown the message.
-func quote(s string) string {
+// Quote shows a caller's text, cut where it would drown the message.
+func Quote(s string) string {
 	if len(s) > 60 {
 		s = strings.ToValidUTF8(s[:60], "") + "…"
 	}
@@ -63,8 +76,8 @@ const (
 	maxHeader = 16 << 10 // bytes of the top; a longer one is text
 )
 
-// encode is e's file.
-func (e *Entry) encode() ([]byte, error) {
+// Encode is e's file.
+func (e *Entry) Encode() ([]byte, error) {
 	var b bytes.Buffer
 	b.WriteString(fence)
 	head, err := yaml.Marshal(e)
@@ -78,9 +91,9 @@ func (e *Entry) encode() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// decode reads a file as encode wrote it, or as somebody else did: what is no top
+// Decode reads a file as Encode wrote it, or as somebody else did: what is no top
 // is content. The newline that ends the file is not part of the content.
-func decode(date string, file []byte) *Entry {
+func Decode(date string, file []byte) *Entry {
 	text := string(file)
 	mended := !utf8.ValidString(text)
 	if mended {
@@ -93,7 +106,7 @@ func decode(date string, file []byte) *Entry {
 	} else {
 		e = &Entry{}
 	}
-	e.Date, e.Content, e.mended = date, strings.TrimSuffix(text, "\n"), mended
+	e.Date, e.Content, e.Mended = date, strings.TrimSuffix(text, "\n"), mended
 	return e
 }
 
@@ -110,20 +123,21 @@ func cutHeader(text string) (head, rest string, ok bool) {
 	return head, rest, ok && len(head) <= maxHeader
 }
 
-// cleanTags are tags without blanks around, empty ones and repetitions.
-func cleanTags(tags []string) ([]string, error) {
+// CleanTags are tags without blanks around, empty ones and repetitions. Its error is a
+// *fault.Error with the code DIARY_INVALID_ARGUMENT.
+func CleanTags(tags []string) ([]string, error) {
 	var clean []string
 	for _, tag := range tags {
 		tag = textsearch.OneLine(tag)
-		if utf8.RuneCountInString(tag) > maxWord {
-			return nil, fault.New("DIARY_INVALID_ARGUMENT", "the tag %s has more than %d characters", quote(tag), maxWord)
+		if utf8.RuneCountInString(tag) > MaxWord {
+			return nil, fault.New("DIARY_INVALID_ARGUMENT", "the tag %s has more than %d characters", Quote(tag), MaxWord)
 		}
 		if tag != "" && !slices.Contains(clean, tag) {
 			clean = append(clean, tag)
 		}
 	}
-	if len(clean) > maxTags {
-		return nil, fault.New("DIARY_INVALID_ARGUMENT", "an entry would have %d tags; %d are the most", len(clean), maxTags)
+	if len(clean) > MaxTags {
+		return nil, fault.New("DIARY_INVALID_ARGUMENT", "an entry would have %d tags; %d are the most", len(clean), MaxTags)
 	}
 	return clean, nil
 }

@@ -1,4 +1,4 @@
-package main
+package entry
 
 import (
 	"strings"
@@ -8,10 +8,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"github.com/aurorabot-dev/platform/apps/diary/textsearch"
+	"github.com/aurorabot-dev/platform/mcpkit/fault"
 )
 
-var ignoreInner = cmpopts.IgnoreUnexported(Entry{})
+var ignoreInner = cmpopts.IgnoreFields(Entry{}, "Mended")
 
 func TestAnEntryComesBackToTheByte(t *testing.T) {
 	at := time.Date(2026, 11, 29, 21, 53, 21, 0, time.FixedZone("", 8*3600))
@@ -25,11 +25,11 @@ func TestAnEntryComesBackToTheByte(t *testing.T) {
 			{Date: "2026-11-29", Content: content},
 			{Date: "2026-11-29", Content: content, Others: map[string]any{"weather": "sunny", "n": 3}},
 		} {
-			file, err := e.encode()
+			file, err := e.Encode()
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(e, *decode("2026-11-29", file), ignoreInner, cmpopts.EquateEmpty()); diff != "" {
+			if diff := cmp.Diff(e, *Decode("2026-11-29", file), ignoreInner, cmpopts.EquateEmpty()); diff != "" {
 				t.Errorf("%q (-wrote +read):\n%s\n%s", content, diff, file)
 			}
 		}
@@ -51,7 +51,7 @@ func TestAFileSomebodyElseWroteIsAnEntry(t *testing.T) {
 		"bad \xff byte": {Content: "bad \uFFFD byte"},
 	} {
 		want.Date = "2026-11-29"
-		if diff := cmp.Diff(want, *decode("2026-11-29", []byte(file)), ignoreInner, cmpopts.EquateEmpty()); diff != "" {
+		if diff := cmp.Diff(want, *Decode("2026-11-29", []byte(file)), ignoreInner, cmpopts.EquateEmpty()); diff != "" {
 			t.Errorf("%.60q (-want +got):\n%s", file, diff)
 		}
 	}
@@ -59,7 +59,7 @@ func TestAFileSomebodyElseWroteIsAnEntry(t *testing.T) {
 
 func TestOnlyARealDateIsADate(t *testing.T) {
 	for _, date := range []string{"2026-11-29", "2024-02-29", "0001-01-01", "9999-12-31"} {
-		if err := checkDate(date); err != nil {
+		if err := CheckDate(date); err != nil {
 			t.Error(err)
 		}
 	}
@@ -67,23 +67,8 @@ func TestOnlyARealDateIsADate(t *testing.T) {
 		"", "2026-02-29", "2026-13-01", "2026-1-2", "26-01-02", "2026-11-29 ", "2026-11-29\n", "2026/11/29", "today",
 		"../../etc/passwd", "2026-11-29/../x", "2026-11-29\x00", "..", "２０２６-11-29", "2026-11-29.md", "+2026-11-29", strings.Repeat("9", 100_000),
 	} {
-		if err := checkDate(date); code(err) != "DIARY_INVALID_DATE" || len(err.Error()) > 300 {
+		if err := CheckDate(date); err == nil || fault.From(err).Code != "DIARY_INVALID_DATE" || len(err.Error()) > 300 {
 			t.Errorf("%.40q: got %v", date, err)
-		}
-	}
-}
-
-func TestTheFirstLineIsTheFirstThatSaysSomething(t *testing.T) {
-	for text, want := range map[string]string{
-		"":                                  "",
-		"\n\n## Garden \nx":                 "Garden",
-		"a\tb\x00c":                         "a b c",
-		"###\n今天":                           "今天",
-		strings.Repeat("字", maxFirstLine):   strings.Repeat("字", maxFirstLine),
-		strings.Repeat("字", maxFirstLine+1): strings.Repeat("字", maxFirstLine) + "…",
-	} {
-		if got := textsearch.FirstLine(text, maxFirstLine); got != want {
-			t.Errorf("%q: got %q, want %q", text, got, want)
 		}
 	}
 }
@@ -93,12 +78,12 @@ func FuzzDecode(f *testing.F) {
 	f.Add([]byte("---\ncreated: 2026-11-29T21:53:21+08:00\nx: &a [*a]\n---\n"))
 	f.Add([]byte("plain \xff"))
 	f.Fuzz(func(t *testing.T, file []byte) {
-		e := decode("2026-11-29", file)
-		again, err := e.encode()
+		e := Decode("2026-11-29", file)
+		again, err := e.Encode()
 		if err != nil {
 			t.Skip() // a value that YAML reads and does not write
 		}
-		if got := decode("2026-11-29", again); got.Content != e.Content || got.Mood != e.Mood || !cmp.Equal(got.Tags, e.Tags, cmpopts.EquateEmpty()) {
+		if got := Decode("2026-11-29", again); got.Content != e.Content || got.Mood != e.Mood || !cmp.Equal(got.Tags, e.Tags, cmpopts.EquateEmpty()) {
 			t.Fatalf("%q became %+v, and written and read again %+v", file, e, got)
 		}
 	})
