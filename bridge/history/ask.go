@@ -21,6 +21,13 @@ type Page struct {
 	Behind uint64 `json:"behind"`
 }
 
+func (p *Page) complete(behind uint64) {
+	p.Behind = behind
+	if p.Entries == nil {
+		p.Entries = []entry.Entry{} // an empty list in JSON
+	}
+}
+
 // Chain is one call with all that the journal has of it.
 type Chain struct {
 	Call   entry.Entry `json:"call"`
@@ -42,7 +49,7 @@ func (x *Index) List(ctx context.Context, f store.Filter, p store.Page) (page Pa
 		page.Entries, err = s.List(ctx, f, p)
 		return err
 	})
-	page.Behind = x.Behind()
+	page.complete(x.Behind())
 	return page, err
 }
 
@@ -107,6 +114,8 @@ func next(r *segment.Reader) (segment.Record, error) {
 
 // Archive is the index of a platform that does not run. It changes nothing.
 type Archive struct {
+	Bus string // whose journal it is of
+
 	store   *store.Store
 	journal string
 	at      uint64
@@ -122,7 +131,7 @@ func OpenArchive(ctx context.Context, path string, folder func(bus string) strin
 	if err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
-	return &Archive{store: s, journal: folder(bus), at: at}, nil
+	return &Archive{Bus: bus, store: s, journal: folder(bus), at: at}, nil
 }
 
 // Close frees the index.
@@ -131,7 +140,7 @@ func (a *Archive) Close() error { return a.store.Close() }
 // List is as that of an Index.
 func (a *Archive) List(ctx context.Context, f store.Filter, p store.Page) (page Page, err error) {
 	page.Entries, err = a.store.List(ctx, f, p)
-	page.Behind = a.behind()
+	page.complete(a.behind())
 	return page, err
 }
 

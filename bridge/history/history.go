@@ -66,6 +66,7 @@ type Index struct {
 	store *store.Store // nil while there is none
 	why   error        // of that
 	at    uint64       // position up to which the journal is indexed
+	begun int          // how often the file was begun anew, or could not be
 	grown chan struct{}
 }
 
@@ -126,8 +127,35 @@ func (x *Index) Wait(ctx context.Context, position uint64) error {
 	}
 }
 
-// Rebuild has the index made again of the journal, whatever is wrong with it.
-func (x *Index) Rebuild() {
+// Rebuild has the index made again of the journal, whatever is wrong with it, and
+// returns when that has begun, or cannot.
+func (x *Index) Rebuild(ctx context.Context) error {
+	x.mu.RLock()
+	before := x.begun
+	x.mu.RUnlock()
+	x.poke()
+	for {
+		x.mu.RLock()
+		begun, why, grown, open := x.begun, x.why, x.grown, x.store != nil
+		x.mu.RUnlock()
+		switch {
+		case begun > before && open:
+			return nil
+		case begun > before && !fault.From(why).Retryable:
+			return why
+		}
+		select {
+		case <-grown:
+		case <-x.done:
+			return fault.New(Unavailable, "the platform is shutting down")
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// poke asks for a rebuild.
+func (x *Index) poke() {
 	select {
 	case x.again <- struct{}{}:
 	default: // one is due already
@@ -185,6 +213,7 @@ func (x *Index) run(ctx context.Context) {
 		x.set(nil, fault.New(Unavailable, "%v", err))
 		select {
 		case <-x.again:
+			x.set(nil, fault.New(Unavailable, "the history is being made again of the journal").Retry())
 			anew = true
 		case <-pause:
 			anew = errors.Is(err, store.ErrDamaged)
@@ -227,6 +256,9 @@ func (x *Index) reached(at uint64) {
 // returns an error.
 func (x *Index) follow(ctx context.Context, anew bool) error {
 	if anew {
+		x.mu.Lock()
+		x.begun++
+		x.mu.Unlock()
 		if err := store.Remove(x.o.Path); err != nil {
 			return err
 		}
@@ -318,6 +350,15 @@ func (x *Index) record(pos uint64) (segment.Record, error) {
 
 // advance stores one batch, and reports whether there may be more.
 func (x *Index) advance(ctx context.Context, s *store.Store, folder *entry.Folder, r *segment.Reader) (more bool, err error) {
+	last, more, err := index(ctx, s, folder, r, x.o.Logger)
+	if err == nil && last > 0 {
+		x.reached(last)
+	}
+	return more, err
+}
+
+// index stores one batch and returns the position of its last record, 0 for none.
+func index(ctx context.Context, s *store.Store, folder *entry.Folder, r *segment.Reader, log *slog.Logger) (pos uint64, more bool, err error) {
 	var last segment.Record
 	read := 0
 	for more = true; more && folder.Pending() < batch && read < batch; read++ {
@@ -327,21 +368,44 @@ func (x *Index) advance(ctx context.Context, s *store.Store, folder *entry.Folde
 			break
 		}
 		if err != nil {
-			return false, fmt.Errorf("reading the journal: %w", err)
+			return 0, false, fmt.Errorf("reading the journal: %w", err)
 		}
 		if err := folder.Add(&rec); err != nil {
-			x.o.Logger.Debug("the history lacks an event", "error", err)
+			log.Debug("the history lacks an event", "error", err)
 		}
 		last = rec
 	}
 	if read == 0 {
-		return false, nil
+		return 0, false, nil
 	}
 	if err := s.Write(ctx, folder.Take(), last.Pos, last.Time); err != nil {
-		return false, fmt.Errorf("storing the history: %w", err)
+		return 0, false, fmt.Errorf("storing the history: %w", err)
 	}
-	x.reached(last.Pos)
-	return more, nil
+	return last.Pos, more, nil
+}
+
+// Build makes the index at path again of a journal that no platform has open, and
+// returns the position of its last record.
+func Build(ctx context.Context, path, bus, journal string) (last uint64, err error) {
+	if err := store.Remove(path); err != nil {
+		return 0, err
+	}
+	s, _, err := store.Open(path, bus)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	r := segment.NewReader(journal, 1, nil, nil)
+	defer r.Close()
+	folder := entry.NewFolder()
+	for more := true; more; {
+		var pos uint64
+		if pos, more, err = index(ctx, s, folder, r, slog.New(slog.DiscardHandler)); err != nil {
+			return last, err
+		}
+		last = max(last, pos)
+	}
+	return last, nil
 }
 
 // rest leaves the processor to others for as long as a batch took.
@@ -413,7 +477,7 @@ func (x *Index) ask(ctx context.Context, do func(*store.Store) error) error {
 	err := do(x.store)
 	if errors.Is(err, store.ErrDamaged) {
 		x.o.Logger.Warn("the history is damaged", "error", err)
-		x.Rebuild()
+		x.poke()
 		return fault.New(Unavailable, "the history is damaged, and is being made again of the journal").Retry()
 	}
 	return err

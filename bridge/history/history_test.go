@@ -387,14 +387,8 @@ func TestANewerFileIsLeftAloneUntilARebuild(t *testing.T) {
 	if now, err := os.ReadFile(r.path()); err != nil || string(now) != string(before) {
 		t.Errorf("the file was changed: %v", err)
 	}
-	r.x.Rebuild()
-	for r.x.Problems() != nil {
-		r.x.mu.RLock()
-		grown, fine := r.x.grown, r.x.store != nil
-		r.x.mu.RUnlock()
-		if !fine {
-			<-grown
-		}
+	if err := r.x.Rebuild(t.Context()); err != nil || r.x.Problems() != nil {
+		t.Fatal(err, r.x.Problems())
 	}
 	if got := summaries(r.list(store.Filter{})); !cmp.Equal(got, []string{"one"}) {
 		t.Errorf("after the rebuild there are %v", got)
@@ -468,8 +462,13 @@ func TestAnArchiveAnswersAsAnIndex(t *testing.T) {
 	if diff := cmp.Diff(chain, got); diff != "" || err != nil {
 		t.Errorf("the chain: %v\n%s", err, diff)
 	}
+	if last, err := Build(t.Context(), r.path(), "inbox", r.opt.Dir); err != nil || last != 3 {
+		t.Errorf("built up to %d, %v", last, err)
+	}
 	r.x = Start(r.x.o)
-	r.list(store.Filter{})
+	if got := r.list(store.Filter{}); len(got) != 2 {
+		t.Errorf("the index that was built has %+v", got)
+	}
 }
 
 func write(t *testing.T, path, text string) {

@@ -14,6 +14,7 @@ func TestEveryVerbThatPrintsDataHasJSON(t *testing.T) {
 	without := []string{
 		"platform run", "platform gateway", // which talk until they end
 		"platform tools convert", "platform tools decode", "platform schema", // whose output is JSON,
+		"platform history export",                                                                              // JSON or CSV,
 		"platform metrics",                                                                                     // or has a form of its own
 		"platform servers start", "platform servers stop", "platform servers restart", "platform calls answer", // which print nothing
 	}

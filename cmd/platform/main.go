@@ -19,6 +19,7 @@ import (
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/verbs/auth"
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/verbs/calls"
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/verbs/gateway"
+	"github.com/aurorabot-dev/platform/cmd/platform/internal/verbs/history"
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/verbs/inbox"
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/verbs/manifests"
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/verbs/offers"
@@ -49,7 +50,7 @@ func root(c *cli.Env) *cobra.Command {
 		calls.NewCallCommand(c), calls.NewCommand(c),
 		offers.NewToolsCommand(c), offers.NewResourcesCommand(c), offers.NewPromptsCommand(c),
 		approvals.NewCommand(c), policy.NewCommand(c), policy.NewCatalogCommand(c), auth.NewCommand(c),
-		inbox.NewCommand(c), manifests.NewCheckCommand(c), manifests.NewImportCommand(c),
+		history.NewCommand(c), inbox.NewCommand(c), manifests.NewCheckCommand(c), manifests.NewImportCommand(c),
 		about.NewVersionCommand(c), about.NewSchemaCommand(c),
 	)
 }

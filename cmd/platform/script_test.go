@@ -1,7 +1,9 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -13,6 +15,9 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/aurorabot-dev/platform/bridge/history"
+	"github.com/aurorabot-dev/platform/bridge/history/entry"
+	"github.com/aurorabot-dev/platform/bridge/history/store"
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/cli"
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/control"
 	"github.com/aurorabot-dev/platform/mcpkit/fakeserver"
@@ -34,6 +39,8 @@ func TestMain(m *testing.M) {
 		"revoke-standing": revokeStanding,
 		"answer-first":    answerFirst,
 		"usage":           usage,
+		"history-reaches": historyReaches,
+		"show-latest":     showLatest,
 		"with-model":      withModel,
 	})
 }
@@ -44,6 +51,47 @@ func usage() {
 		fmt.Fprintf(os.Stderr, "the exit code is %d\n", code)
 		os.Exit(1)
 	}
+}
+
+// historyReaches waits until the history of DATA's platform has all events, among them
+// N records of calls.
+func historyReaches() {
+	want, err := strconv.Atoi(os.Args[2])
+	if err != nil {
+		panic(err)
+	}
+	client, err := control.Dial(os.Args[1])
+	if err != nil {
+		panic(err)
+	}
+	var page history.Page
+	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+		page, err = client.History(context.Background(), store.Filter{Kind: "call"}, store.Page{Limit: 100})
+		records := 0
+		for _, e := range page.Entries {
+			records += len(e.Records)
+		}
+		if err == nil && page.Behind == 0 && records >= want {
+			return
+		}
+	}
+	fmt.Fprintln(os.Stderr, "the history has no such calls:", err, page)
+	os.Exit(1)
+}
+
+// showLatest shows the latest call of DATA's history that a person allowed.
+func showLatest() {
+	var list bytes.Buffer
+	if code := execute(context.Background(), []string{"history", "export", "--kind", "approval", "--outcome", "ok", "--data", os.Args[1]}, os.Stdin, &list, os.Stderr); code != cli.ExitDone {
+		os.Exit(code)
+	}
+	var e entry.Entry
+	for dec := json.NewDecoder(&list); dec.More(); {
+		if err := dec.Decode(&e); err != nil {
+			panic(err)
+		}
+	}
+	os.Exit(execute(context.Background(), []string{"history", "show", e.CallID, "--data", os.Args[1]}, os.Stdin, os.Stdout, os.Stderr))
 }
 
 // waitReady waits until DATA's platform has N servers that are ready.

@@ -3,7 +3,6 @@ package daemon
 import (
 	"context"
 	"fmt"
-	"path/filepath"
 	"time"
 
 	"github.com/aurorabot-dev/platform/bridge/bus"
@@ -45,7 +44,7 @@ func (p *Platform) openBus(ctx context.Context, down *teardown.Stack) (err error
 		b, err := natsbus.Open(ctx, natsbus.Options{
 			URLs: n.URLs, Creds: n.Creds, CA: n.CA, CertFile: n.Cert, KeyFile: n.Key, Stream: n.Stream, Prefix: n.Prefix,
 			Replicas: n.Replicas, MaxAge: time.Duration(n.MaxDays) * 24 * time.Hour, MaxBytes: n.MaxBytes,
-			Journal: journal.Options{Dir: filepath.Join(p.layout.Journal(), "nats")}, Logger: p.log,
+			Journal: journal.Options{Dir: p.layout.JournalOf(p.o.Bus)}, Logger: p.log,
 		})
 		if err != nil {
 			return err

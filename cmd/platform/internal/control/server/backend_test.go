@@ -294,7 +294,7 @@ func (b *backend) HistoryStats(_ context.Context, by string, f store.Filter) ([]
 func (b *backend) HistoryCall(_ context.Context, id string) (*history.Chain, error) {
 	return nil, fault.New(history.CallNotFound, "there is no call %q", id)
 }
-func (b *backend) RebuildHistory() {}
+func (b *backend) RebuildHistory(context.Context) error { return nil }
 func (b *backend) Inputs() []signal.Input {
 	b.mu.Lock()
 	defer b.mu.Unlock()

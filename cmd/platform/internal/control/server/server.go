@@ -174,7 +174,7 @@ func (a *api) routes() []route {
 		{"GET", "/v1/calls/{id}", a.callState},
 		{"DELETE", "/v1/calls/{id}", a.cancelCall},
 		{"GET", "/v1/events", func(w http.ResponseWriter, r *http.Request) { a.streams.Events(w, r, a.b, a.limits.alive) }},
-		{"POST", "/v1/history/rebuild", reading(a, struct{}{}, func(*http.Request, *struct{}) (any, error) { a.b.RebuildHistory(); return done, nil })},
+		{"POST", "/v1/history/rebuild", reading(a, struct{}{}, func(r *http.Request, _ *struct{}) (any, error) { return done, a.b.RebuildHistory(r.Context()) })},
 		{"GET", "/v1/gateway", a.gateway},
 	}...)
 }

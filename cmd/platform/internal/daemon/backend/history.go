@@ -33,4 +33,4 @@ func (b *Backend) HistoryCall(ctx context.Context, id string) (*history.Chain, e
 }
 
 // RebuildHistory has the index made again of the journal.
-func (b *Backend) RebuildHistory() { b.o.History.Rebuild() }
+func (b *Backend) RebuildHistory(ctx context.Context) error { return b.o.History.Rebuild(ctx) }

@@ -23,6 +23,14 @@ func (l Layout) State() string     { return filepath.Join(l.Data, "state") }
 func (l Layout) History() string   { return filepath.Join(l.State(), "history.db") }
 func (l Layout) Auth() string      { return filepath.Join(l.Data, "auth") }
 
+// JournalOf is the journal of a bus.
+func (l Layout) JournalOf(bus string) string {
+	if bus == NATSBus {
+		return filepath.Join(l.Journal(), "nats")
+	}
+	return l.Journal()
+}
+
 // App is the folder of one server's own data.
 func (l Layout) App(pkg string) string { return filepath.Join(l.Data, "apps", pkg) }
 

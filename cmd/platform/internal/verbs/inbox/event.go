@@ -30,28 +30,6 @@ func typeFlags(cmd *cobra.Command, typ, since *string) {
 	cmd.Flags().StringVar(since, "since", "", "only events since then: 10m, 2h, 7d, or a date with time")
 }
 
-// parseSince reads a point in time, absolute or as an age.
-func parseSince(s string, now time.Time) (time.Time, error) {
-	if s == "" {
-		return time.Time{}, nil
-	}
-	if days, ok := strings.CutSuffix(s, "d"); ok {
-		var n int
-		if _, err := fmt.Sscanf(days, "%d", &n); err == nil && n >= 0 && fmt.Sprint(n) == days {
-			return now.AddDate(0, 0, -n), nil
-		}
-	}
-	if d, err := time.ParseDuration(s); err == nil && d >= 0 {
-		return now.Add(-d), nil
-	}
-	for _, layout := range []string{time.RFC3339, "2006-01-02 15:04:05", "2006-01-02 15:04", "2006-01-02"} {
-		if t, err := time.ParseInLocation(layout, s, time.Local); err == nil {
-			return t, nil
-		}
-	}
-	return time.Time{}, fmt.Errorf("%q is neither an age such as 10m, 2h or 7d nor a time such as 2026-06-17T14:30:00+08:00", s)
-}
-
 // typeStyle colours an event's type by what it means for a person.
 func typeStyle(typ string) console.Style {
 	switch {

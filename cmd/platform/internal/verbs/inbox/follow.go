@@ -35,7 +35,7 @@ func runFollow(ctx context.Context, c *cli.Env, f filter) error {
 	}
 	from := time.Now()
 	if f.since != "" {
-		if from, err = parseSince(f.since, from); err != nil {
+		if from, err = cli.Time(f.since, from); err != nil {
 			return cli.Usage(err)
 		}
 	}

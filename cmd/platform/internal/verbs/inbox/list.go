@@ -50,7 +50,7 @@ func runList(c *cli.Env, o listOptions) error {
 	if o.n < 1 {
 		return cli.Usage(fmt.Errorf("--number must be at least 1, not %d", o.n))
 	}
-	if o.Since, err = parseSince(o.since, time.Now()); err != nil {
+	if o.Since, err = cli.Time(o.since, time.Now()); err != nil {
 		return cli.Usage(err)
 	}
 	o.Folders = []string{o.folder}

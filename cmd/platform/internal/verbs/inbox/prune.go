@@ -45,7 +45,7 @@ func runPrune(ctx context.Context, c *cli.Env, o pruneOptions) error {
 		return err
 	}
 	now := time.Now()
-	since, err := parseSince(o.age, now)
+	since, err := cli.Time(o.age, now)
 	if err != nil || since.IsZero() || since.After(now) {
 		return cli.Usage(fmt.Errorf("--older-than needs an age such as 12h or 30d, not %q", o.age))
 	}

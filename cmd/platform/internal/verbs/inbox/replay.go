@@ -44,7 +44,7 @@ func runReplay(ctx context.Context, c *cli.Env, o replayOptions) error {
 	if err != nil {
 		return err
 	}
-	if o.f.Since, err = parseSince(o.since, time.Now()); err != nil {
+	if o.f.Since, err = cli.Time(o.since, time.Now()); err != nil {
 		return cli.Usage(err)
 	}
 	n, err := audit.Replay(at, o.f, o.to)

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/aurorabot-dev/platform/bridge/history"
-	"github.com/aurorabot-dev/platform/bridge/history/entry"
 	"github.com/aurorabot-dev/platform/bridge/history/store"
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/control/server/httpjson"
 )
@@ -23,8 +22,8 @@ type Backend interface {
 	HistoryStats(ctx context.Context, by string, f store.Filter) ([]store.Stat, error)
 	// HistoryCall is the latest call with that id, with its events.
 	HistoryCall(ctx context.Context, id string) (*history.Chain, error)
-	// RebuildHistory has the index made again, in its own time.
-	RebuildHistory()
+	// RebuildHistory has the index made again, and returns when that has begun.
+	RebuildHistory(ctx context.Context) error
 }
 
 // Answers are what answers GET of each path.
@@ -47,11 +46,7 @@ func Answers(b Backend) map[string]func(*http.Request) (any, error) {
 					}
 				}
 			}
-			page, err := b.History(r.Context(), f, p)
-			if page.Entries == nil {
-				page.Entries = []entry.Entry{}
-			}
-			return page, err
+			return b.History(r.Context(), f, p)
 		},
 		"/v1/history/stats": func(r *http.Request) (any, error) {
 			q := r.URL.Query()
