@@ -166,14 +166,6 @@ func what(e *entry.Entry) string {
 	return e.Type
 }
 
-// from is where a call came from, or the server of another event.
-func from(e *entry.Entry) string {
-	if e.Caller != "" {
-		return e.Caller
-	}
-	return e.Server
-}
-
 // took is how long a call took, without what a person took.
 func took(e *entry.Entry) string {
 	if e.CallID == "" || e.Open {

@@ -14,6 +14,7 @@ import (
 	"github.com/aurorabot-dev/platform/bridge/history/store"
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/cli"
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/console"
+	"github.com/aurorabot-dev/platform/cmd/platform/internal/verbs/history/story"
 )
 
 // maxPage is how many entries are asked for at once.
@@ -93,7 +94,7 @@ func runList(ctx context.Context, c *cli.Env, s source, o listOptions) error {
 // cells are an entry as a row of a table.
 func cells(e *entry.Entry) []console.Cell {
 	return []console.Cell{
-		{Text: console.Clock(e.Time, time.Now()), Style: console.Dim}, {Text: what(e)}, {Text: from(e)},
+		{Text: console.Clock(e.Time, time.Now()), Style: console.Dim}, {Text: what(e)}, {Text: story.From(e)},
 		{Text: string(e.Outcome), Style: outcomeStyle(e.Outcome)}, {Text: by(e), Style: console.Bold}, {Text: took(e)}, {Text: e.CallID, Style: console.Dim}, {Text: told(e)},
 	}
 }
