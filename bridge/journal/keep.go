@@ -23,6 +23,12 @@ func (j *Journal) Delivered(pos uint64) {
 	poke(j.gotRoom)
 }
 
+// DeliveredTo is the position that [Journal.Delivered] was last told.
+func (j *Journal) DeliveredTo() uint64 { return j.delivered.Load() }
+
+// Dir is the journal's folder.
+func (j *Journal) Dir() string { return j.opt.Dir }
+
 // keep summarises segments as they become full and drops what is too old.
 func (j *Journal) keep() {
 	tick := time.NewTicker(time.Hour)

@@ -201,6 +201,19 @@ func (s *Store) Open(hash string) (io.ReadCloser, error) {
 	}{readerFunc(read), f}, nil
 }
 
+// Check reads the content with that hash in the store at dir, also while another
+// process has it open. The error wraps fs.ErrNotExist where there is none, and
+// ErrCorrupt where the content is not what was put.
+func Check(dir, hash string) error {
+	r, err := (&Store{dir: dir}).Open(hash)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	_, err = io.Copy(io.Discard, r)
+	return err
+}
+
 func isHash(s string) bool {
 	b, err := hex.DecodeString(s)
 	return err == nil && len(b) == sha256.Size && hex.EncodeToString(b) == s
@@ -211,6 +224,9 @@ type Policy struct {
 	MaxAge   time.Duration // since the content was last put
 	MaxTotal int64         // bytes of all artifacts together
 	MinAge   time.Duration // what is younger is kept even over MaxTotal
+	// Needed, if set, is asked once which of the contents that would go, by their
+	// hashes, are kept all the same. Where it fails nothing is removed.
+	Needed func(hashes []string) (map[string]bool, error)
 }
 
 // Pruned says what Prune did.
@@ -219,6 +235,7 @@ type Pruned struct {
 	RemovedBytes int64 `json:"removed_bytes"`
 	Kept         int   `json:"kept"`
 	KeptBytes    int64 `json:"kept_bytes"`
+	Needed       int   `json:"needed,omitempty"` // kept only because they are needed
 }
 
 // Prune removes what is older than the policy allows, and then the oldest until
@@ -226,6 +243,7 @@ type Pruned struct {
 // error; it goes on with the others.
 func (s *Store) Prune(ctx context.Context, p Policy) (Pruned, error) {
 	type file struct {
+		hash string
 		path string
 		size int64
 		time time.Time
@@ -247,20 +265,39 @@ func (s *Store) Prune(ctx context.Context, p Policy) (Pruned, error) {
 			if err != nil || !isHash(e.Name()) { // gone meanwhile, or not ours
 				continue
 			}
-			files = append(files, file{s.path(e.Name()), info.Size(), info.ModTime()})
+			files = append(files, file{e.Name(), s.path(e.Name()), info.Size(), info.ModTime()})
 			done.Kept, done.KeptBytes = done.Kept+1, done.KeptBytes+info.Size()
 		}
 	}
 	slices.SortFunc(files, func(a, b file) int { return a.time.Compare(b.time) })
 	now := time.Now()
+	goes := func(f file, kept int64) bool {
+		age := now.Sub(f.time)
+		return p.MaxAge > 0 && age > p.MaxAge || p.MaxTotal > 0 && kept > p.MaxTotal && age >= p.MinAge
+	}
+	var needed map[string]bool
+	if p.Needed != nil {
+		var hashes []string // of all that may go, also in the place of one that is needed
+		for _, f := range files {
+			if goes(f, done.KeptBytes) {
+				hashes = append(hashes, f.hash)
+			}
+		}
+		if len(hashes) > 0 {
+			if needed, err = p.Needed(hashes); err != nil {
+				return done, fmt.Errorf("pruning artifacts: finding which of them are needed: %w", err)
+			}
+		}
+	}
 	for _, f := range files {
 		if err := context.Cause(ctx); err != nil {
 			return done, fmt.Errorf("pruning artifacts: %w", err)
 		}
-		age := now.Sub(f.time)
-		old := p.MaxAge > 0 && age > p.MaxAge
-		over := p.MaxTotal > 0 && done.KeptBytes > p.MaxTotal && age >= p.MinAge
-		if !old && !over {
+		if !goes(f, done.KeptBytes) {
+			continue
+		}
+		if needed[f.hash] {
+			done.Needed++
 			continue
 		}
 		removed, err := s.remove(f.path, f.time)

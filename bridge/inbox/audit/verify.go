@@ -28,8 +28,9 @@ import (
 	"github.com/aurorabot-dev/platform/bridge/journal/segment"
 )
 
-// Folders are where an inbox and its journal are.
-type Folders struct{ Inbox, Journal string }
+// Folders are where an inbox and its journal are, and the artifacts that events name;
+// without the last these are not looked at.
+type Folders struct{ Inbox, Journal, Artifacts string }
 
 // Finding is one difference between the journal and the files.
 type Finding struct {
@@ -124,6 +125,9 @@ func compare(at Folders, repair bool) (*Report, error) {
 		r.find(true, "no_checkpoint", "", "the journal has records but no checkpoint: the next start delivers again what is in no folder")
 	case cp.Projected > end:
 		r.find(true, "journal_short", "", "files were made up to record %d, but the journal ends at %d: parts of it are gone", cp.Projected, end)
+	}
+	if err := r.artifacts(at); err != nil {
+		return nil, err
 	}
 	for _, name := range torn {
 		r.find(false, "torn", name, "this was found damaged, or behind the end of a segment after a crash; it was cut and kept for inspection")

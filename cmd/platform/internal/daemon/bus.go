@@ -2,19 +2,17 @@ package daemon
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/aurorabot-dev/platform/bridge/bus"
 	"github.com/aurorabot-dev/platform/bridge/inbox"
-	"github.com/aurorabot-dev/platform/bridge/inbox/queue"
+	"github.com/aurorabot-dev/platform/bridge/inbox/audit"
 	"github.com/aurorabot-dev/platform/bridge/journal"
-	"github.com/aurorabot-dev/platform/bridge/journal/space"
 	"github.com/aurorabot-dev/platform/bridge/natsbus"
+	"github.com/aurorabot-dev/platform/cmd/platform/internal/daemon/retention"
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/daemon/settings"
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/daemon/teardown"
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/metrics"
-	"github.com/aurorabot-dev/platform/mcpkit/artifact"
 )
 
 // inboxLimit is l as the inbox takes it.
@@ -92,66 +90,18 @@ func (p *Platform) closeBus(ctx context.Context) error {
 	return err
 }
 
-// lookEvery is how often retention looks whether the disk is nearly full.
-const lookEvery = 5 * time.Second
-
-// retain removes what is too old, now and every hour until the teardown; and
-// while the disk is nearly full, as often as a twentieth of the time allows.
+// retain has what is too old removed until the teardown.
 func (p *Platform) retain(ctx context.Context, down *teardown.Stack) {
+	r := retention.New(retention.Options{
+		Data: p.o.Data, Folders: audit.Folders{Inbox: p.layout.Inbox(), Journal: p.bus.Journal().Dir()},
+		Artifacts: p.artifacts, Delivered: p.bus.Journal().DeliveredTo, Log: p.log,
+		Policy: func() settings.Retention { return p.options().Retention },
+	})
 	ctx, stop := context.WithCancel(ctx)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		tick := time.NewTicker(lookEvery)
-		defer tick.Stop()
-		var due, again time.Time // in any case, and on a full disk
-		for {
-			if now := time.Now(); !now.Before(due) || !now.Before(again) && p.crowded() != nil {
-				if err := p.prune(ctx); err != nil && ctx.Err() == nil {
-					p.log.Error("removing what is too old failed", "error", err)
-				}
-				due, again = time.Now().Add(time.Hour), time.Now().Add(20*time.Since(now))
-			}
-			select {
-			case <-ctx.Done():
-				return
-			case <-tick.C:
-			}
-		}
+		r.Run(ctx)
 	}()
 	down.Add("retention", func(context.Context) error { stop(); <-done; return nil })
-}
-
-// minArtifactAge keeps artifacts that an event may just be about to name.
-const minArtifactAge = time.Hour
-
-// crowded is why the bus takes no more for want of room, nearly at least.
-func (p *Platform) crowded() error { return space.Reserve{}.Check(p.o.Data) }
-
-func (p *Platform) prune(ctx context.Context) error {
-	r := p.options().Retention
-	age := time.Duration(r.Days) * 24 * time.Hour
-	if age == 0 && r.Bytes == 0 {
-		return nil
-	}
-	if share := space.Size(p.o.Data) / 8; r.Bytes > 0 { // a small disk has to hold other things, too
-		r.Bytes = min(r.Bytes, share)
-	}
-	got, err := p.artifacts.Prune(ctx, artifact.Policy{MaxAge: age, MaxTotal: r.Bytes, MinAge: minArtifactAge})
-	if err != nil {
-		return fmt.Errorf("artifacts: %w", err)
-	}
-	policy := queue.Policy{Age: age, Bytes: r.Bytes}
-	files, err := queue.Dir(p.layout.Inbox()).Prune(map[string]queue.Policy{queue.Done: policy, queue.Failed: policy, queue.Rejected: policy}, false)
-	if err != nil {
-		return fmt.Errorf("inbox: %w", err)
-	}
-	removed := int64(got.Removed)
-	for _, f := range files {
-		removed += f.Files
-	}
-	if removed > 0 {
-		p.log.Info("removed what was too old", "files", removed)
-	}
-	return nil
 }

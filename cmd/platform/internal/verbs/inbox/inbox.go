@@ -39,7 +39,7 @@ func openQueue(c *cli.Env) (queue.Dir, error) {
 // inboxFolders are where the inbox and its journal are.
 func inboxFolders(c *cli.Env) (audit.Folders, error) {
 	q, err := openQueue(c)
-	return audit.Folders{Inbox: string(q), Journal: filepath.Join(c.Data, "journal")}, err
+	return audit.Folders{Inbox: string(q), Journal: filepath.Join(c.Data, "journal"), Artifacts: filepath.Join(c.Data, "artifacts")}, err
 }
 
 // event is how an event is printed as JSON.

@@ -17,6 +17,7 @@ import (
 	"github.com/aurorabot-dev/platform/bridge/inbox/queue"
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/cli"
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/console"
+	"github.com/aurorabot-dev/platform/mcpkit/artifact"
 )
 
 func newShowCommand(c *cli.Env) *cobra.Command {
@@ -98,6 +99,17 @@ func showEvent(c *cli.Env, it *queue.Item) {
 		line("expires", p.ExpireAt.Format(time.RFC3339))
 	}
 	line("summary", p.Summary)
+	var data struct {
+		Artifact artifact.Ref `json:"artifact"`
+	}
+	if json.Unmarshal(p.Data, &data) == nil && data.Artifact.Path != "" {
+		switch err := artifact.Check(filepath.Join(c.Data, "artifacts"), data.Artifact.SHA256); {
+		case errors.Is(err, os.ErrNotExist):
+			line("artifact", "is not there any more: retention removes those of events that are dealt with")
+		case err != nil:
+			line("artifact", err.Error())
+		}
+	}
 	if len(p.Data) > 0 {
 		var pretty strings.Builder
 		enc := json.NewEncoder(&pretty)
