@@ -6,14 +6,16 @@
 //
 // It is in WAL mode with synchronous=FULL: a transaction that was committed has
 // been synced, so it survives kill -9 and the loss of power. A commit costs one
-// fsync. The file is readable by its owner alone. A file that is damaged, or that
-// a newer platform wrote, is an error and stays as it is.
+// fsync. The file is readable by its owner alone. A file that is damaged or empty, or
+// that a newer platform wrote, is an error and stays as it is: what guards calls does
+// not begin anew without a word.
 package db
 
 import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -21,6 +23,8 @@ import (
 
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
+
+	"github.com/aurorabot-dev/platform/mcpkit/durable"
 )
 
 // ErrInUse is wrapped by Open where another process holds the file.
@@ -51,7 +55,7 @@ CREATE INDEX calls_by_time ON calls (started);
 `}
 
 // Open opens the database at path, and makes it where there is none. The folder
-// has to exist.
+// has to exist. Every page of the file is looked at.
 func Open(path string) (_ *sql.DB, err error) {
 	defer func() {
 		if err != nil {
@@ -62,14 +66,54 @@ func Open(path string) (_ *sql.DB, err error) {
 	if err != nil {
 		return nil, err
 	}
-	// SQLite would make the file with the umask's mode.
-	f, err := os.OpenFile(abs, os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
+	switch info, err := os.Stat(abs); {
+	case errors.Is(err, fs.ErrNotExist):
+		if err := create(abs); err != nil {
+			return nil, err
+		}
+	case err != nil:
 		return nil, err
+	case info.Size() == 0:
+		return nil, damaged("it is empty")
+	}
+	return open(abs)
+}
+
+// create makes a database under another name and gives it its own when it is whole, so
+// that a file that is empty or half is never one that was about to be made.
+func create(path string) error {
+	fresh := path + ".new"
+	for _, suffix := range []string{"", "-wal", "-shm", "-journal"} { // of a start that was killed
+		if err := os.Remove(fresh + suffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	// SQLite would make the file with the umask's mode.
+	f, err := os.OpenFile(fresh, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
 	}
 	if err := f.Close(); err != nil {
-		return nil, err
+		return err
 	}
+	db, err := open(fresh)
+	if err != nil {
+		return err
+	}
+	if err := db.Close(); err != nil {
+		return err
+	}
+	if err := os.Link(fresh, path); err != nil && !errors.Is(err, fs.ErrExist) { // another process was first
+		return err
+	}
+	if err := durable.SyncDir(filepath.Dir(path)); err != nil {
+		return err
+	}
+	return os.Remove(fresh)
+}
+
+// open opens a file that is there.
+func open(abs string) (*sql.DB, error) {
 	pragmas := url.Values{"_pragma": {
 		"busy_timeout(500)", "locking_mode(exclusive)", "journal_mode(wal)", "synchronous(full)", "trusted_schema(off)",
 	}, "_txlock": {"immediate"}}
@@ -79,10 +123,25 @@ func Open(path string) (_ *sql.DB, err error) {
 	}
 	db.SetMaxOpenConns(1) // one writer; the lock of the file is its connection's
 	db.SetConnMaxLifetime(0)
-	if err := migrate(db); err != nil {
+	if err = check(db); err == nil {
+		err = migrate(db)
+	}
+	if err != nil {
 		return nil, errors.Join(explain(err), db.Close())
 	}
 	return db, nil
+}
+
+// check looks at every page.
+func check(db *sql.DB) error {
+	var found string
+	if err := db.QueryRow("PRAGMA quick_check(1)").Scan(&found); err != nil {
+		return err
+	}
+	if found != "ok" {
+		return damaged(found)
+	}
+	return nil
 }
 
 // migrate takes the steps that are missing. Its write takes the file's lock.
@@ -120,7 +179,11 @@ func explain(err error) error {
 	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED:
 		return fmt.Errorf("%w: %w", ErrInUse, err)
 	case sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT:
-		return fmt.Errorf("the file is damaged; move it away to begin anew, without what was approved and done: %s", strings.TrimSpace(err.Error()))
+		return damaged(strings.TrimSpace(err.Error()))
 	}
 	return err
+}
+
+func damaged(how string) error {
+	return fmt.Errorf("the file is damaged; move it away to begin anew, without what was approved and done: %s", how)
 }

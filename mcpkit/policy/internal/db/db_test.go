@@ -1,9 +1,11 @@
 package db
 
 import (
+	"bytes"
 	"errors"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -74,5 +76,47 @@ func TestAFileThatIsNotOursIsLeftAsItIs(t *testing.T) {
 	}
 	if _, err := Open(filepath.Join(dir, "no", "folder.db")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("no folder: %v", err)
+	}
+}
+
+func TestAnEmptyOrDamagedFileDoesNotBeginAnew(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "policy.db")
+	// What a first start leaves that is killed at any moment does not matter.
+	for _, name := range []string{".new", ".new-wal", ".new-shm"} {
+		if err := os.WriteFile(path+name, []byte("half"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d, err := Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 500 { // more than fits one page
+		if _, err := d.Exec("INSERT INTO pinned VALUES (?, 'a', 1)", strings.Repeat("x", 100)+strconv.Itoa(i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := filepath.Glob(path + ".*"); err != nil || len(left) > 0 {
+		t.Errorf("left are %q, %v", left, err)
+	}
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	half := bytes.Clone(whole)
+	clear(half[len(half)/2:]) // pages of rows and of the index
+	for name, content := range map[string][]byte{"empty": nil, "half zero": half, "cut": whole[:len(whole)/2]} {
+		if err := os.WriteFile(path, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if d, err := Open(path); err == nil || !strings.Contains(err.Error(), "damaged; move it away") {
+			t.Errorf("%s: %v, %v", name, d, err)
+		}
+		if after, err := os.ReadFile(path); err != nil || !bytes.Equal(after, content) {
+			t.Errorf("%s: the file was changed, %v", name, err)
+		}
 	}
 }
