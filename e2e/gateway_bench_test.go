@@ -149,7 +149,7 @@ func TestTheGatewayOverHTTP(t *testing.T) {
 	server := fastEcho()
 	address := freeAddress(t)
 	p := startWith(t, three(server), "gateway: {listen: \""+address+"\"}\n")
-	ours := dialGateway(t, address, "/mcp", "mcp__one__echo")
+	ours := dialGateway(t, address, "/mcp", "one__echo")
 
 	others := func(make func(*testing.T, ...string) program, path, tool string) *caller {
 		address, one := freeAddress(t), server.argv[0]

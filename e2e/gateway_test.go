@@ -98,8 +98,8 @@ func TestTheInspectorListsCallsAndReadsThroughTheGateway(t *testing.T) {
 				method, want string
 				more         []string
 			}{
-				{"tools/list", "mcp__everything__test_simple_text", nil},
-				{"tools/call", "simple text response", []string{"--tool-name", "mcp__everything__test_simple_text"}},
+				{"tools/list", "everything__test_simple_text", nil},
+				{"tools/call", "simple text response", []string{"--tool-name", "everything__test_simple_text"}},
 				{"resources/list", "mcp+everything+test://static-text", nil},
 				{"resources/read", "static text resource", []string{"--uri", "mcp+everything+test://static-text"}},
 				{"prompts/get", "simple prompt", []string{"--prompt-name", "everything__test_simple_prompt"}},

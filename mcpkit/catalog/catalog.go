@@ -16,8 +16,6 @@ package catalog
 
 import (
 	"cmp"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -79,151 +77,126 @@ type Tool struct {
 // ID is the tool's identity.
 func (t *Tool) ID() ID { return ID{t.Source.Server, t.Source.OriginalName} }
 
-const (
-	// MaxExportName is the portable limit of a function name in bytes.
-	MaxExportName = 64
-	hashLen       = 8
-)
-
-// ExportName is the name under which a tool is offered to models:
-// <prefix>__<alias or server>__<tool>, in [A-Za-z0-9_-], at most 64 bytes. It
-// depends on the tool's own pair, its alias and the prefix alone, so it never
-// changes when neighbours come or go. Whenever a part could not be kept as it
-// is, an underscore and eight hex digits of SHA-256 over the pair end the name.
-func ExportName(prefix, alias string, id ID) string {
-	server, exact := id.Server, true
-	if alias != "" {
-		server = alias
-	}
-	tool := strings.TrimPrefix(id.Tool, id.Server+".")
-	// Tools of a package (a dotted name) are expected to carry it as a prefix,
-	// tools of other servers are expected not to. The other spelling is a
-	// different tool and must not take this one's name.
-	if (tool != id.Tool) != strings.Contains(id.Server, ".") {
-		exact = false
-	}
-	if tool == "" {
-		tool, exact = "tool", false
-	}
-	if server == "" {
-		server, exact = "server", false
-	}
-	s, okS := clean(server)
-	t, okT := clean(tool)
-	lead := ""
-	if prefix != "" {
-		p, okP := clean(prefix)
-		lead, exact = p+"__", exact && okP
-	}
-	name := lead + s + "__" + t
-	if exact && okS && okT && len(name) <= MaxExportName && !endsLikeHash(name) {
-		return name
-	}
-	sum := sha256.Sum256([]byte(id.Server + "\x00" + id.Tool))
-	tail := "_" + hex.EncodeToString(sum[:])[:hashLen]
-	// A long name loses the server's end first: the tool's name tells a model more.
-	room := MaxExportName - len(tail) - len(lead) - len("__")
-	if len(s)+len(t) > room {
-		keep := max(room-len(t), min(len(s), 8))
-		s = strings.TrimRight(s[:keep], "_-")
-		t = t[:min(len(t), room-len(s))]
-	}
-	return lead + s + "__" + t + tail
-}
-
-// clean replaces what no model API takes; it reports false when something was
-// replaced or the part holds the separator.
-func clean(part string) (string, bool) {
-	ok := !strings.Contains(part, "__") && !strings.HasPrefix(part, "_") && !strings.HasSuffix(part, "_")
-	b := []byte(part)
-	out := b[:0:0]
-	for _, r := range part {
-		if r < 0x80 && (r == '_' || r == '-' || r >= '0' && r <= '9' || r >= 'A' && r <= 'Z' || r >= 'a' && r <= 'z') {
-			out = append(out, byte(r))
-			continue
-		}
-		ok = false
-		if len(out) == 0 || out[len(out)-1] != '_' {
-			out = append(out, '_')
-		}
-	}
-	return strings.ReplaceAll(string(out), "__", "_"), ok
-}
-
-// endsLikeHash reports whether name ends as a hashed name would.
-func endsLikeHash(name string) bool {
-	i := len(name) - hashLen - 1
-	if i < 0 || name[i] != '_' {
-		return false
-	}
-	return strings.Trim(name[i+1:], "0123456789abcdef") == ""
-}
-
 // Table maps names to tools. It is immutable and safe for concurrent use.
 type Table struct {
+	prefix  string
 	tools   []*Tool
-	exports map[string]*Tool
+	ids     map[ID]*Tool
+	exports map[string]*Tool   // by exported name
 	forms   map[string][]*Tool // every accepted full form
 	bare    map[string][]*Tool // a tool's own name: never enough to call it
+	former  map[string][]*Tool // the names under which earlier versions exported tools
 	names   map[ID]string
+	refused []*Tool
 }
 
 // NewTable indexes tools, which must be distinct by ID, under the export prefix
-// (usually "mcp"). Tools are kept in the order of their canonical names.
-func NewTable(prefix string, tools []*Tool) *Table {
+// (usually "mcp"; empty for none). Tools are kept in the order of their canonical
+// names.
+//
+// The exported name of a tool is <prefix>__<alias or server>__<tool>, with an underscore
+// and 16 hex digits of a hash of its pair where the name is too long, or its server's
+// name is no better than that of another server would be; see docs/design/names.md.
+// Where another tool has a claim to the name, by any of its own forms and whatever the
+// case of letters, each of them gets the hash, and the name without it is ambiguous: a
+// name that meant one tool never comes to mean another one that appeared later.
+func NewTable(prefix string, tools []*Tool) *Table { return newTable(prefix, tools, hashedName) }
+
+// newTable is NewTable with another hash, for tests of two tools with equal hashes.
+func newTable(prefix string, tools []*Tool, hashed func(prefix, alias string, id ID) string) *Table {
 	t := &Table{
+		prefix:  prefix,
 		tools:   slices.Clone(tools),
+		ids:     make(map[ID]*Tool, len(tools)),
 		exports: make(map[string]*Tool, len(tools)),
-		forms:   make(map[string][]*Tool, 3*len(tools)),
-		bare:    make(map[string][]*Tool, len(tools)),
+		forms:   make(map[string][]*Tool, 6*len(tools)),
+		bare:    make(map[string][]*Tool, 2*len(tools)),
+		former:  make(map[string][]*Tool, 2*len(tools)),
 		names:   make(map[ID]string, len(tools)),
 	}
 	slices.SortFunc(t.tools, func(a, b *Tool) int {
 		return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.Source.Server, b.Source.Server),
 			strings.Compare(a.Source.OriginalName, b.Source.OriginalName))
 	})
+	claims := make(claims, 8*len(tools))
 	for _, tool := range t.tools {
 		id := tool.ID()
-		short := strings.TrimPrefix(id.Tool, id.Server+".")
-		name := ExportName(prefix, tool.Alias, id)
-		t.names[id] = name
-		t.exports[name] = tool
-		for _, form := range []string{
-			id.Canonical(), "mcp." + id.Canonical(),
-			"mcp__" + id.Server + "__" + id.Tool, "mcp__" + id.Server + "__" + short,
-		} {
-			t.add(t.forms, form, tool)
+		t.ids[id] = tool
+		own, former := forms(prefix, tool.Alias, id), formerNames(prefix, tool.Alias, id)
+		for _, form := range own {
+			add(t.forms, form, tool)
 		}
-		if tool.Alias != "" {
-			t.add(t.forms, tool.Alias+"."+short, tool)
-			t.add(t.forms, "mcp."+tool.Alias+"."+short, tool)
+		for _, form := range former {
+			add(t.former, form, tool)
 		}
-		t.add(t.bare, id.Tool, tool)
-		t.add(t.bare, short, tool)
+		claimed := slices.Concat(own, former)
+		if !ownsLabel(cmp.Or(tool.Alias, id.Server)) {
+			// Names of the server that owns the label are not to depend on this one.
+			claimed = []string{ownName(prefix, tool.Alias, id)}
+		}
+		for _, form := range claimed {
+			claims.add(form, tool)
+		}
+		add(t.bare, id.Tool, tool)
+		add(t.bare, short(id), tool)
 	}
+	t.export(prefix, claims, hashed)
 	return t
 }
 
-func (t *Table) add(m map[string][]*Tool, name string, tool *Tool) {
+// export gives each tool its name, and no name to tools that could not be told apart.
+func (t *Table) export(prefix string, claims claims, hashed func(prefix, alias string, id ID) string) {
+	for _, tool := range t.tools {
+		id := tool.ID()
+		name := ownName(prefix, tool.Alias, id)
+		if claims.contested(name) {
+			name = hashed(prefix, tool.Alias, id)
+			claims.add(name, tool)
+		}
+		t.names[id] = name
+	}
+	for _, tool := range t.tools {
+		id := tool.ID()
+		name := t.names[id]
+		add(t.forms, name, tool)
+		if claims.contested(name) {
+			delete(t.names, id)
+			t.refused = append(t.refused, tool)
+			continue
+		}
+		t.exports[name] = tool
+	}
+}
+
+func add(m map[string][]*Tool, name string, tool *Tool) {
 	if !slices.Contains(m[name], tool) {
 		m[name] = append(m[name], tool)
 	}
 }
 
+// Prefix leads the exported names; it may be empty.
+func (t *Table) Prefix() string { return t.prefix }
+
 // Tools are all tools, sorted by canonical name. The slice is shared.
 func (t *Table) Tools() []*Tool { return t.tools }
+
+// Refused are the tools without an exported name: even with a hash of 64 bits their
+// name is that of another tool, which no two honest tools come to. They are offered
+// to nobody.
+func (t *Table) Refused() []*Tool { return t.refused }
+
+// Tool is the tool with an identity, or nil.
+func (t *Table) Tool(id ID) *Tool { return t.ids[id] }
 
 // ExportName is the exported name of a tool in the table, or "".
 func (t *Table) ExportName(id ID) string { return t.names[id] }
 
 // Resolve finds the one tool that name means in any accepted form. A bare name,
 // a name that several tools share, and an unknown name are *fault.Errors with
-// candidates; nothing is guessed.
+// candidates; nothing is guessed. A name under which an earlier version exported a
+// tool still means that tool; see [Table.Renamed].
 func (t *Table) Resolve(name string) (*Tool, error) {
-	if tool, ok := t.exports[name]; ok {
-		return tool, nil
-	}
-	switch found := t.forms[name]; {
+	switch found := t.Matching(name); {
 	case len(found) == 1:
 		return found[0], nil
 	case len(found) > 1:
@@ -237,10 +210,36 @@ func (t *Table) Resolve(name string) (*Tool, error) {
 	return nil, e
 }
 
+// Renamed is the exported name of the tool that an earlier version exported under
+// name; ok is false where name is good as it is, or no tool's.
+func (t *Table) Renamed(name string) (now string, ok bool) {
+	if len(t.forms[name]) > 0 || len(t.former[name]) != 1 {
+		return "", false
+	}
+	return t.names[t.former[name][0].ID()], true
+}
+
+// Matching are the tools that name means in any accepted form, none where it means
+// none and several where it is ambiguous. A bare name means none.
+func (t *Table) Matching(name string) []*Tool {
+	if tool := t.exports[name]; tool != nil {
+		return []*Tool{tool}
+	}
+	found := t.forms[name]
+	for _, tool := range t.former[name] {
+		if !slices.Contains(found, tool) {
+			found = append(slices.Clip(found), tool)
+		}
+	}
+	return found
+}
+
 func (t *Table) ambiguous(name string, found []*Tool) error {
 	e := fault.New(fault.AmbiguousCall, "%.200q does not say which server is meant; use a full name", name)
 	for _, tool := range found {
-		e.Candidates = append(e.Candidates, t.names[tool.ID()])
+		if name := t.names[tool.ID()]; name != "" {
+			e.Candidates = append(e.Candidates, name)
+		}
 	}
 	return e
 }
@@ -258,10 +257,12 @@ func (t *Table) near(name string) []string {
 	var hits []hit
 	for _, tool := range t.tools {
 		n := t.names[tool.ID()]
+		if n == "" {
+			continue
+		}
 		d := min(strict.Distance(name, n, limit), strict.Distance(name, tool.ID().Canonical(), limit))
 		if tool.Alias != "" {
-			short := strings.TrimPrefix(tool.Source.OriginalName, tool.Source.Server+".")
-			d = min(d, strict.Distance(name, tool.Alias+"."+short, limit))
+			d = min(d, strict.Distance(name, tool.Alias+"."+short(tool.ID()), limit))
 		}
 		if d <= limit || len(last) >= 3 && strings.Contains(n, last) {
 			hits = append(hits, hit{n, min(d, limit+1)})

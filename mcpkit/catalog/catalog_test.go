@@ -2,9 +2,7 @@ package catalog
 
 import (
 	"errors"
-	"regexp"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
@@ -13,59 +11,6 @@ import (
 func tool(server, alias, name string) *Tool {
 	id := ID{server, name}
 	return &Tool{Name: id.Canonical(), Alias: alias, Source: Source{"mcp", server, name}}
-}
-
-func TestExportNamesAreAsTheRuleSays(t *testing.T) {
-	for _, c := range []struct{ alias, server, tool, want string }{
-		{"weather", "im.polaris.weather", "im.polaris.weather.get_weather", "mcp__weather__get_weather"},
-		{"", "github", "create_issue", "mcp__github__create_issue"},
-		{"gh", "github", "create_issue", "mcp__gh__create_issue"},
-		{"weather", "im.polaris.weather", "get_weather", "mcp__weather__get_weather_"}, // not the name of the prefixed tool
-		{"", "context7", "query-docs", "mcp__context7__query-docs"},
-		{"", "workspace", "calendar.createEvent", "mcp__workspace__calendar_createEvent_"},
-		{"", "a__b", "c", "mcp__a_b__c_"},
-		{"", "fs", "fs.read", "mcp__fs__read_"}, // not the name of fs's tool "read"
-		{"", "x", "y_0123abcd", "mcp__x__y_0123abcd_"},
-		{"", "数据库", "query", "mcp_____query_"},
-	} {
-		got := ExportName("mcp", c.alias, ID{c.server, c.tool})
-		if hashed := strings.HasSuffix(c.want, "_"); !hashed && got != c.want ||
-			hashed && !(len(got) == len(c.want)+8 && strings.HasPrefix(got, c.want)) {
-			t.Errorf("ExportName(%q, %q) = %q, want %q", c.server, c.tool, got, c.want)
-		}
-	}
-}
-
-func TestALongNameKeepsTheToolAndStaysDistinct(t *testing.T) {
-	server := strings.Repeat("organisation-", 6)
-	a := ExportName("mcp", "", ID{server + "a", "get"})
-	b := ExportName("mcp", "", ID{server + "b", "get"})
-	if a == b || len(a) > MaxExportName || !strings.Contains(a, "__get_") {
-		t.Errorf("got %q and %q", a, b)
-	}
-}
-
-func FuzzExportName(f *testing.F) {
-	f.Add("mcp", "", "a", "b", "a", "c")
-	f.Add("mcp", "w", "im.w", "im.w.get", "im.w", "get")
-	f.Add("", "", "a_", "_b", "a", "__b")
-	valid := regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
-	f.Fuzz(func(t *testing.T, prefix, alias, s1, t1, s2, t2 string) {
-		if len(prefix) > 8 { // a prefix is the operator's own choice and is checked to be short
-			return
-		}
-		a, b := ID{s1, t1}, ID{s2, t2}
-		na, nb := ExportName(prefix, "", a), ExportName(prefix, "", b)
-		if !valid.MatchString(na) || !valid.MatchString(nb) {
-			t.Fatalf("%q or %q is no function name", na, nb)
-		}
-		if a != b && na == nb {
-			t.Fatalf("%q and %q are both %q", a, b, na)
-		}
-		if aliased := ExportName(prefix, alias, a); !valid.MatchString(aliased) {
-			t.Fatalf("%q is no function name", aliased)
-		}
-	})
 }
 
 func TestResolveTakesEveryFullFormAndNothingElse(t *testing.T) {

@@ -38,7 +38,6 @@ import (
 
 	"github.com/aurorabot-dev/platform/mcpkit/catalog"
 	"github.com/aurorabot-dev/platform/mcpkit/externalizer/wire"
-	"github.com/aurorabot-dev/platform/mcpkit/fault"
 	"github.com/aurorabot-dev/platform/mcpkit/host"
 	export "github.com/aurorabot-dev/platform/mcpkit/openai"
 )
@@ -301,8 +300,6 @@ type gate struct{ h *host.Host }
 func (g gate) Tools(context.Context) ([]*catalog.Tool, error) { return g.h.Table().Tools(), nil }
 
 func (g gate) Call(ctx context.Context, tool catalog.ID, c host.Call) (*host.Result, error) {
-	if c.Name = g.h.Table().ExportName(tool); c.Name == "" {
-		return nil, fault.New(fault.ToolNotFound, "%s is not offered any more", tool.Canonical())
-	}
+	c.Name, c.Tool = tool.Canonical(), tool
 	return g.h.Call(ctx, c)
 }

@@ -23,17 +23,15 @@ const maxRounds = 10
 
 // call carries tools/call.
 func (r *request) call(ctx context.Context) ([]byte, *rpc.Error) {
-	table := r.g.o.Host.Table()
-	tool := r.view.Offer(table).Tool(r.Members.Name)
+	tool := r.view.Offer(r.g.o.Host.Table()).Tool(r.Members.Name)
 	if tool == nil { // its server may be about to start
 		r.g.servers.Await(ctx)
-		table = r.g.o.Host.Table()
-		tool = r.view.Offer(table).Tool(r.Members.Name)
+		tool = r.view.Offer(r.g.o.Host.Table()).Tool(r.Members.Name)
 	}
 	if tool == nil {
 		return nil, &rpc.Error{Code: rpc.CodeInvalidParams, Message: fmt.Sprintf("unknown tool: %.200q", r.Members.Name)}
 	}
-	c := host.Call{Name: table.ExportName(tool.ID()), Arguments: r.Members.Arguments, Entrance: Entrance, Far: r.far(), Trace: r.Members.Meta.Trace, RecordOnly: true}
+	c := host.Call{Name: tool.Name, Tool: tool.ID(), Arguments: r.Members.Arguments, Entrance: Entrance, Far: r.far(), Trace: r.Members.Meta.Trace, RecordOnly: true}
 	if r.Members.Meta.Token != nil {
 		c.Progress = r.progress
 	}

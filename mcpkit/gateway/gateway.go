@@ -11,7 +11,7 @@
 //
 // # Names
 //
-// Tools have the names under which models know them, mcp__weather__get_weather;
+// Tools are named weather__get_weather, as hosts lead such names by words of their own;
 // prompts are weather__forecast; the URI of a resource, and the pattern of a
 // template, is led by mcp+weather+. All of these map back by table. A [view.View]
 // with Only set shows one server under its own names.

@@ -203,7 +203,7 @@ func TestToolsOfAllServersAreListedAndCalledUnderTheirExportedNames(t *testing.T
 			}
 			names = append(names, tool.Name)
 		}
-		if len(names) != 7 || !slices.Contains(names, "mcp__one__echo") {
+		if len(names) != 7 || !slices.Contains(names, "one__echo") {
 			t.Errorf("the tools are %q", names)
 		}
 		for _, name := range names {
@@ -229,7 +229,7 @@ func TestProgressComesUnderTheClientsTokenBeforeTheAnswer(t *testing.T) {
 		cs := connect(&mcp.ClientOptions{Capabilities: &mcp.ClientCapabilities{}, ProgressNotificationHandler: func(_ context.Context, p *mcp.ProgressNotificationClientRequest) {
 			seen <- p.Params.ProgressToken
 		}})
-		params := &mcp.CallToolParams{Name: "mcp__s__echo", Arguments: map[string]any{"message": "x", "times": 3, "millis": 20}}
+		params := &mcp.CallToolParams{Name: "s__echo", Arguments: map[string]any{"message": "x", "times": 3, "millis": 20}}
 		params.SetProgressToken("mine")
 		if _, err := cs.CallTool(deadline(t), params); err != nil {
 			t.Fatal(err)
@@ -254,7 +254,7 @@ func TestAServersElicitationReachesTheClientAndItsAnswerTheServer(t *testing.T) 
 			}
 			return &mcp.ElicitResult{Action: "accept", Content: map[string]any{"name": "Ada"}}, nil
 		}})
-		for name, want := range map[string]string{"mcp__old__echo": "Ada", "mcp__new__ask": `"requestState":"state-1"`} {
+		for name, want := range map[string]string{"old__echo": "Ada", "new__ask": `"requestState":"state-1"`} {
 			res, err := cs.CallTool(deadline(t), &mcp.CallToolParams{Name: name, Arguments: map[string]any{"message": "x"}})
 			if err != nil || res.IsError || !strings.Contains(text(res), want) {
 				t.Errorf("%s: %v, %v", name, res, err)
@@ -270,13 +270,13 @@ func TestAnApprovalIsAskedOfTheClientsUser(t *testing.T) {
 		decision := "once"
 		cs := connect(&mcp.ClientOptions{Capabilities: &mcp.ClientCapabilities{}, ElicitationHandler: func(_ context.Context, e *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
 			asked++
-			if !strings.Contains(e.Params.Message, "mcp__s__echo") {
+			if !strings.Contains(e.Params.Message, "s__echo") {
 				t.Errorf("the question is %q", e.Params.Message)
 			}
 			return &mcp.ElicitResult{Action: "accept", Content: map[string]any{"decision": decision}}, nil
 		}})
 		call := func(message string) *mcp.CallToolResult {
-			res, err := cs.CallTool(deadline(t), &mcp.CallToolParams{Name: "mcp__s__echo", Arguments: map[string]any{"message": message}})
+			res, err := cs.CallTool(deadline(t), &mcp.CallToolParams{Name: "s__echo", Arguments: map[string]any{"message": message}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -300,7 +300,7 @@ func TestAClientThatCannotShowAQuestionIsToldHowToApprove(t *testing.T) {
 	r := front(t, asking, map[string]string{"s": "echo"})
 	r.ways(t, func(t *testing.T, connect func(*mcp.ClientOptions) *mcp.ClientSession) {
 		cs := connect(nil)
-		params := &mcp.CallToolParams{Name: "mcp__s__echo", Arguments: map[string]any{"message": t.Name()}}
+		params := &mcp.CallToolParams{Name: "s__echo", Arguments: map[string]any{"message": t.Name()}}
 		res, err := cs.CallTool(deadline(t), params)
 		if err != nil || !res.IsError {
 			t.Fatalf("got %v, %v", res, err)
@@ -335,11 +335,11 @@ func TestResultsArePassedOnByteForByte(t *testing.T) {
 		return string(reply)
 	}
 	serve(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{}}}`)
-	got := serve(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"mcp__s__echo","arguments":{"message":"x"}}}`)
+	got := serve(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"s__echo","arguments":{"message":"x"}}}`)
 	if want := `{"jsonrpc":"2.0","id":2,"result":` + fakeserver.Exact + `}`; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
-	modern := serve(`{"jsonrpc":"2.0","id":"a\u0062","method":"tools/call","params":{"name":"mcp__s__echo","arguments":{"message":"x"},"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`)
+	modern := serve(`{"jsonrpc":"2.0","id":"a\u0062","method":"tools/call","params":{"name":"s__echo","arguments":{"message":"x"},"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`)
 	for _, part := range []string{`"id":"a\u0062"`, `"structuredContent":{"id":9007199254740993,"rate":1.10,"tiny":1e-400,"a":1,"a":2}`, `"resultType":"complete"`, `"x-own":[ ]`} {
 		if !strings.Contains(modern, part) || !json.Valid([]byte(modern)) {
 			t.Errorf("%s is not in %s", part, modern)
@@ -412,7 +412,7 @@ func TestAChangeOfToolsIsTold(t *testing.T) {
 			}()
 			continue
 		}
-		if _, err := cs.CallTool(deadline(t), &mcp.CallToolParams{Name: "mcp__s__echo", Arguments: map[string]any{"message": "x"}}); err != nil {
+		if _, err := cs.CallTool(deadline(t), &mcp.CallToolParams{Name: "s__echo", Arguments: map[string]any{"message": "x"}}); err != nil {
 			t.Fatal(err)
 		}
 		select {
@@ -428,10 +428,10 @@ func TestAViewShowsAndCallsNothingElse(t *testing.T) {
 	r.view.Servers, r.view.Tools = []string{"t*"}, []string{"two.e*"}
 	cs := connect(t, r.pipe(t), "2025-11-25", nil)
 	list, err := cs.ListTools(deadline(t), nil)
-	if err != nil || len(list.Tools) != 1 || list.Tools[0].Name != "mcp__two__echo" {
+	if err != nil || len(list.Tools) != 1 || list.Tools[0].Name != "two__echo" {
 		t.Errorf("the tools are %+v, %v", list, err)
 	}
-	if _, err := cs.CallTool(deadline(t), &mcp.CallToolParams{Name: "mcp__one__echo"}); err == nil {
+	if _, err := cs.CallTool(deadline(t), &mcp.CallToolParams{Name: "one__echo"}); err == nil {
 		t.Error("a tool that is not shown was called")
 	}
 }
@@ -455,14 +455,14 @@ func TestACallThatIsCancelledEndsAtTheServer(t *testing.T) {
 		cs := connect(nil)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second) // by when the call has arrived
 		defer cancel()
-		if _, err := cs.CallTool(ctx, &mcp.CallToolParams{Name: "mcp__s__echo", Arguments: map[string]any{"message": "x"}}); err == nil {
+		if _, err := cs.CallTool(ctx, &mcp.CallToolParams{Name: "s__echo", Arguments: map[string]any{"message": "x"}}); err == nil {
 			t.Fatal("the call was answered")
 		}
 	})
 	conn := connect(t, r.pipe(t), "2025-11-25", nil)
 	end := time.Now().Add(patience)
 	for {
-		res, err := conn.CallTool(deadline(t), &mcp.CallToolParams{Name: "mcp__s__kept", Arguments: map[string]any{}})
+		res, err := conn.CallTool(deadline(t), &mcp.CallToolParams{Name: "s__kept", Arguments: map[string]any{}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -159,14 +159,14 @@ func TestAnAnswerThatTakesLongBecomesAStreamWithSignsOfLife(t *testing.T) {
 	url := over(t, streamable.Options{Gateway: r.Gateway, Rules: access.Rules{Open: &view.View{}}, Limits: streamable.Limits{Alive: 10 * time.Millisecond}})
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	const call = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"mcp__s__echo","arguments":{"message":"x"},"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`
+	const call = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"s__echo","arguments":{"message":"x"},"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`
 	q, err := http.NewRequestWithContext(ctx, "POST", url, strings.NewReader(call))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for name, value := range map[string]string{
 		"Content-Type": "application/json", "Accept": "application/json, text/event-stream",
-		"Mcp-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/call", "Mcp-Name": "mcp__s__echo",
+		"Mcp-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/call", "Mcp-Name": "s__echo",
 	} {
 		q.Header.Set(name, value)
 	}
@@ -222,7 +222,7 @@ func TestASessionBelongsToItsToken(t *testing.T) {
 	if res, body := post(t, url, list, "Authorization", "Bearer "+bob, "Mcp-Session-Id", session); res.StatusCode != 404 {
 		t.Errorf("another's session: %s %s", res.Status, body)
 	}
-	if res, body := post(t, url, list, "Authorization", "Bearer "+ada, "Mcp-Session-Id", session); !strings.Contains(body, "mcp__s__echo") {
+	if res, body := post(t, url, list, "Authorization", "Bearer "+ada, "Mcp-Session-Id", session); !strings.Contains(body, "s__echo") {
 		t.Errorf("the own session: %s %s", res.Status, body)
 	}
 	if res, _ := send(t, http.MethodDelete, url, "", "Authorization", "Bearer "+bob, "Mcp-Session-Id", session); res.StatusCode != 404 {
@@ -286,7 +286,7 @@ func TestHostileMessagesAreRefusedAndHarmNobody(t *testing.T) {
 	if res, _ := post(t, r.url, strings.Repeat(" ", 17<<20), "Mcp-Session-Id", session); res.StatusCode != 413 {
 		t.Errorf("too large: %s", res.Status)
 	}
-	if _, body := post(t, r.url, `{"jsonrpc":"2.0","id":9,"method":"tools/call","params":{"name":"mcp__s__echo","arguments":{"message":"still here"}}}`, "Mcp-Session-Id", session); !strings.Contains(body, "still here") {
+	if _, body := post(t, r.url, `{"jsonrpc":"2.0","id":9,"method":"tools/call","params":{"name":"s__echo","arguments":{"message":"still here"}}}`, "Mcp-Session-Id", session); !strings.Contains(body, "still here") {
 		t.Errorf("afterwards: %s", body)
 	}
 }
@@ -299,7 +299,7 @@ func TestAnIDInFlightCannotBeUsedAgain(t *testing.T) {
 	lines := bufio.NewScanner(client)
 	io.WriteString(client, hello+"\n")
 	lines.Scan()
-	call := `{"jsonrpc":"2.0","id":"same","method":"tools/call","params":{"name":"mcp__s__echo","arguments":{"message":"x"}}}` + "\n"
+	call := `{"jsonrpc":"2.0","id":"same","method":"tools/call","params":{"name":"s__echo","arguments":{"message":"x"}}}` + "\n"
 	io.WriteString(client, call)
 	io.WriteString(client, call)
 	if !lines.Scan() || !strings.Contains(lines.Text(), `"id":"same"`) || !strings.Contains(lines.Text(), "-32600") {
@@ -343,9 +343,9 @@ func TestAStateIsGoodForItsClientAndItsRequestAlone(t *testing.T) {
 	r := front(t, asking, map[string]string{"s": "echo"})
 	call := func(args, more string) string {
 		t.Helper()
-		_, body := post(t, r.url, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"mcp__s__echo","arguments":`+args+more+
+		_, body := post(t, r.url, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"s__echo","arguments":`+args+more+
 			`,"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"elicitation":{}}}}}`,
-			"Mcp-Protocol-Version", "2026-07-28", "Mcp-Method", "tools/call", "Mcp-Name", "mcp__s__echo")
+			"Mcp-Protocol-Version", "2026-07-28", "Mcp-Method", "tools/call", "Mcp-Name", "s__echo")
 		return body
 	}
 	var first struct {

@@ -16,9 +16,9 @@ import (
 // call has a server of its own: over one pipe only one is asked at a time.
 func statelessly(t *testing.T, url, server, caps string, headers ...string) string {
 	t.Helper()
-	_, body := post(t, url, fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"mcp__%s__echo","arguments":{},`+
+	_, body := post(t, url, fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"%s__echo","arguments":{},`+
 		`"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":%s}}}`, server, caps),
-		append(headers, "Mcp-Protocol-Version", "2026-07-28", "Mcp-Method", "tools/call", "Mcp-Name", "mcp__"+server+"__echo")...)
+		append(headers, "Mcp-Protocol-Version", "2026-07-28", "Mcp-Method", "tools/call", "Mcp-Name", ""+server+"__echo")...)
 	return body
 }
 

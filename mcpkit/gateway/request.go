@@ -75,7 +75,7 @@ func (r *request) answer(ctx context.Context) ([]byte, *rpc.Error) {
 	if r.stateless {
 		switch r.Name() {
 		case "server/discover":
-			return r.discover(), nil
+			return r.discover(ctx), nil
 		case rpc.MethodListen:
 			return r.g.hub.Listen(ctx, r.view, r.Message, r.out)
 		}
@@ -83,7 +83,7 @@ func (r *request) answer(ctx context.Context) ([]byte, *rpc.Error) {
 	}
 	switch r.Name() {
 	case "initialize":
-		return r.initialize()
+		return r.initialize(ctx)
 	case "ping":
 		return r.done(), nil
 	case "logging/setLevel":
@@ -115,7 +115,7 @@ const capabilities = `"capabilities":{"tools":{"listChanged":true},"resources":{
 	`"prompts":{"listChanged":true},"completions":{},"logging":{}}`
 
 // initialize opens a session (2025-11-25, basic/lifecycle).
-func (r *request) initialize() ([]byte, *rpc.Error) {
+func (r *request) initialize(ctx context.Context) ([]byte, *rpc.Error) {
 	version, ok := rpc.Text(r.Members.Version)
 	if !ok {
 		return nil, &rpc.Error{Code: rpc.CodeInvalidParams, Message: "initialize names no protocolVersion"}
@@ -141,15 +141,15 @@ func (r *request) initialize() ([]byte, *rpc.Error) {
 		return nil, &rpc.Error{Code: rpc.CodeBusy, Message: "the gateway has too many sessions"}
 	}
 	b := append(append([]byte(`"protocolVersion":`), rpc.Quote(version)...), `,`+capabilities+`,"serverInfo":`...)
-	return r.form(!cacheable).Own(append(b, r.g.self...)), nil
+	return r.form(!cacheable).Own(r.g.servers.Introduce(ctx, append(b, r.g.self...), r.view)), nil
 }
 
 // discover tells which revisions are spoken and what is offered (2026-07-28,
 // server/discover).
-func (r *request) discover() []byte {
+func (r *request) discover(ctx context.Context) []byte {
 	versions, _ := json.Marshal(rpc.Versions) // strings always marshal
 	b := append(append([]byte(`"supportedVersions":`), versions...), `,`+capabilities...)
-	return r.form(cacheable).Own(b)
+	return r.form(cacheable).Own(r.g.servers.Introduce(ctx, b, r.view))
 }
 
 // setLevel has the session hear log messages of a level and above.

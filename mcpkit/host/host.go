@@ -30,6 +30,7 @@ import (
 	"github.com/aurorabot-dev/platform/mcpkit/openai"
 	"github.com/aurorabot-dev/platform/mcpkit/policy/review"
 	"github.com/aurorabot-dev/platform/mcpkit/policy/review/injection"
+	"github.com/aurorabot-dev/platform/mcpkit/redact"
 	"github.com/aurorabot-dev/platform/mcpkit/signal"
 	"github.com/aurorabot-dev/platform/mcpkit/toolcall"
 )
@@ -81,6 +82,8 @@ type Call struct {
 	ID string
 	// Name is the tool's in any accepted form; see package catalog.
 	Name string
+	// Tool, if set, is the tool, whatever its name is by now; Name is not looked up.
+	Tool catalog.ID
 	// Arguments is a JSON object. Empty or null means {}.
 	Arguments json.RawMessage
 	// Timeout bounds the wait for a person's answer, if there is one, and after it
@@ -285,7 +288,7 @@ func (h *Host) Export(profile, server string) (*openai.Export, error) {
 func (h *Host) Call(ctx context.Context, c Call) (*Result, error) {
 	line := h.begin(ctx, c)
 
-	tool, err := h.resolve(c.Name)
+	tool, err := h.resolve(c)
 	if err != nil {
 		return nil, line.unresolved(err)
 	}
@@ -374,8 +377,12 @@ func (h *Host) remember(next []*catalog.Tool) {
 
 // resolve finds the tool that a name means. A tool whose server is down is told
 // apart from one that does not exist.
-func (h *Host) resolve(name string) (*catalog.Tool, error) {
-	tool, err := h.Table().Resolve(name)
+func (h *Host) resolve(c Call) (*catalog.Tool, error) {
+	table := h.Table()
+	tool, err := find(table, c)
+	if now, former := table.Renamed(c.Name); former && err == nil && c.Tool == (catalog.ID{}) {
+		h.o.Logger.Info("a tool was called by a former name", "name", redact.Show(c.Name), "now", now)
+	}
 	if err == nil || fault.From(err).Code != fault.ToolNotFound {
 		return tool, err
 	}
@@ -385,10 +392,21 @@ func (h *Host) resolve(name string) (*catalog.Tool, error) {
 	if gone == nil {
 		return nil, err
 	}
-	if was, e := gone.Resolve(name); e == nil {
+	if was, e := find(gone, c); e == nil {
 		if down := h.o.Down(was.Source.Server); down != nil {
 			return nil, down
 		}
 	}
 	return nil, err
+}
+
+// find is the tool that a call means in a table.
+func find(table *catalog.Table, c Call) (*catalog.Tool, error) {
+	if c.Tool == (catalog.ID{}) {
+		return table.Resolve(c.Name)
+	}
+	if tool := table.Tool(c.Tool); tool != nil {
+		return tool, nil
+	}
+	return nil, fault.New(fault.ToolNotFound, "%s is not offered any more", redact.Show(c.Tool.Canonical()))
 }

@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/json"
 	"slices"
@@ -59,6 +60,10 @@ func (c *Cache) Export(table *catalog.Table, server string, opts Options) (*Expo
 		tools = slices.DeleteFunc(slices.Clone(tools), func(t *catalog.Tool) bool { return t.Source.Server != server })
 	}
 	opts.Cache = c
+	opts.table = table // so that the export of one server has the names of all
+	if prefix := cmp.Or(opts.Prefix, DefaultPrefix); prefix != table.Prefix() {
+		opts.table = catalog.NewTable(prefix, table.Tools())
+	}
 	x, err := New(tools, opts)
 	if err != nil {
 		return nil, err

@@ -10,8 +10,8 @@
 //	result := run(call.ID, call.Arguments)
 //	messages := x.ToolMessages([]openai.Answer{{CallID: id, Call: call.ID, Result: result}})
 //
-// Equal catalogues give equal bytes, in any order of tools. A name depends on
-// its own tool alone. A schema is changed only where the profile demands it, and
+// Equal catalogues give equal bytes, in any order of tools. Names are the
+// catalogue's; see [catalog.NewTable]. A schema is changed only where the profile demands it, and
 // each change is in the Report; a tool that cannot be converted is offered with
 // an open object. The package makes no calls and knows no transports; whether a
 // call is allowed is decided elsewhere.
@@ -48,6 +48,8 @@ type Options struct {
 	Prefix   string   // of exported names; empty means DefaultPrefix
 	Reserved []string // names that local functions have taken; no tool gets one
 	Cache    *Cache   // remembers conversions between exports; may be nil
+
+	table *catalog.Table // names the tools; nil: they alone are the catalogue
 }
 
 // Entry is one line of the report: what was done to a tool.
@@ -74,7 +76,8 @@ type Export struct {
 	items       []*item // as Tools
 	byName      map[string]*item
 	byID        map[catalog.ID]*item
-	reserved    map[string]bool
+	reserved    map[string]bool     // in lower case
+	left        map[catalog.ID]bool // by limit
 	table       *catalog.Table
 }
 
@@ -105,7 +108,7 @@ func New(tools []*catalog.Tool, opts Options) (*Export, error) {
 	if len(opts.Prefix) > maxPrefix {
 		return nil, fmt.Errorf("prefix %q has more than %d bytes", opts.Prefix, maxPrefix)
 	}
-	x := &Export{profileName: name, profile: p, byName: map[string]*item{}, byID: map[catalog.ID]*item{}, reserved: rules.Set(opts.Reserved...)}
+	x := &Export{profileName: name, profile: p, byName: map[string]*item{}, byID: map[catalog.ID]*item{}, reserved: rules.Set(lowered(opts.Reserved)...), left: map[catalog.ID]bool{}}
 	x.admit(tools, opts)
 	for _, it := range x.items {
 		it.result = opts.Cache.convert(name, it.tool.InputSchema, &x.profile.schema)
@@ -114,9 +117,6 @@ func New(tools []*catalog.Tool, opts Options) (*Export, error) {
 			x.report(it.tool, c.Pointer, c.Code, c.Before, c.After, c.Lossy)
 		}
 		x.Tools = append(x.Tools, x.function(it))
-	}
-	if most := p.toolsMax; most > 0 && len(x.items) > most {
-		x.Report = append(x.Report, Entry{Code: "too_many_tools", Before: jsonOf(len(x.items)), After: jsonOf(most)})
 	}
 	x.encode()
 	return x, nil
@@ -137,18 +137,26 @@ func (x *Export) admit(tools []*catalog.Tool, opts Options) {
 			kept = append(kept, t)
 		}
 	}
+	if x.table = opts.table; x.table == nil {
+		x.table = catalog.NewTable(opts.Prefix, kept)
+	}
+	x.items = x.name(kept)
+	x.limit()
 	slices.SortStableFunc(x.Report, func(a, b Entry) int {
 		return strings.Compare(a.Server+"\x00"+a.Tool, b.Server+"\x00"+b.Tool)
 	})
-	x.table = catalog.NewTable(opts.Prefix, kept)
-	for _, t := range kept {
-		id := t.ID()
-		it := &item{tool: t, name: x.fitName(catalog.ExportName(opts.Prefix, t.Alias, id), id)}
-		x.items = append(x.items, it)
+	for _, it := range x.items {
 		x.byName[it.name] = it
-		x.byID[id] = it
+		x.byID[it.tool.ID()] = it
 	}
-	slices.SortFunc(x.items, func(a, b *item) int { return strings.Compare(a.name, b.name) })
+}
+
+func lowered(names []string) []string {
+	out := make([]string, len(names))
+	for i, n := range names {
+		out[i] = strings.ToLower(n)
+	}
+	return out
 }
 
 func (x *Export) report(t *catalog.Tool, pointer, code string, before, after json.RawMessage, lossy bool) {

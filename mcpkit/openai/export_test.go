@@ -105,7 +105,7 @@ func TestReservedNamesAreNeverTaken(t *testing.T) {
 		t.Fatal(err)
 	}
 	name := x.Name(tool.ID())
-	if !strings.HasPrefix(name, "mcp__files__read_") || len(name) != len("mcp__files__read_")+8 {
+	if !strings.HasPrefix(name, "mcp__files__read_") || len(name) != len("mcp__files__read_")+16 {
 		t.Errorf("the name is %q", name)
 	}
 	for _, reserved := range []string{"mcp__files__read", "files.read"} {
@@ -122,15 +122,90 @@ func TestReservedNamesAreNeverTaken(t *testing.T) {
 	}
 }
 
-func TestTooManyToolsAreReportedAndNoneIsDropped(t *testing.T) {
+func TestOfTooManyToolsEachServerKeepsAFairShareAndTheOthersAreReported(t *testing.T) {
 	var tools []*catalog.Tool
-	for i := range 129 {
-		tools = append(tools, newTool("s", fmt.Sprintf("t%d", i), "", ""))
+	for i := range 200 {
+		tools = append(tools, newTool("big", fmt.Sprintf("t%03d", i), "", ""))
+	}
+	for _, server := range []string{"a", "z"} {
+		for i := range 3 {
+			tools = append(tools, newTool(server, fmt.Sprintf("t%d", i), "", ""))
+		}
 	}
 	x := export(t, "openai", tools...)
-	last := x.Report[len(x.Report)-1]
-	if len(x.Tools) != 129 || last.Code != "too_many_tools" || string(last.Before) != "129" || string(last.After) != "128" {
-		t.Errorf("%d tools, %+v", len(x.Tools), last)
+	if len(x.Tools) != 128 || len(x.items) != 128 || len(x.Report) != 206 {
+		t.Fatalf("%d tools, %d entries", len(x.Tools), len(x.Report))
+	}
+	for i, e := range x.Report[:206-128] { // the others are of schemas that are missing
+		if want := fmt.Sprintf("t%03d", 122+i); e.Code != "tool_limit" || e.Server != "big" || e.Tool != want || string(e.Before) != "206" || string(e.After) != "128" || !e.Lossy {
+			t.Fatalf("entry %d is %+v, want %s of big", i, e, want)
+		}
+	}
+	for _, it := range x.items {
+		if it.tool.Source.Server == "big" && it.tool.Source.OriginalName > "t121" {
+			t.Errorf("%s is offered", it.name)
+		}
+	}
+	if _, err := x.Decode("mcp__big__t199", "{}"); err == nil || fault.From(err).Code != fault.ToolNotFound {
+		t.Errorf("a tool that was left out: %v", err)
+	}
+	slices.Reverse(tools)
+	if y := export(t, "openai", tools...); !bytes.Equal(x.JSON(), y.JSON()) || !cmp.Equal(x.Report, y.Report) {
+		t.Error("another order of tools gives another choice")
+	}
+	if y := export(t, "anthropic", tools...); len(y.Tools) != 206 || slices.ContainsFunc(y.Report, func(e Entry) bool { return e.Code == "tool_limit" }) {
+		t.Errorf("a profile without a limit offers %d", len(y.Tools))
+	}
+}
+
+func TestNamesThatDifferByCaseAloneAreToldApartWithoutIt(t *testing.T) {
+	a, b := newTool("fs", "Read", "", ""), newTool("fs", "read", "", "")
+	for _, profile := range Profiles() {
+		x := export(t, profile, a, b)
+		if len(x.items) != 2 || strings.EqualFold(x.items[0].name, x.items[1].name) {
+			t.Fatalf("%s: %+v", profile, x.items)
+		}
+		for _, tool := range []*catalog.Tool{a, b} {
+			if call, err := x.Decode(x.Name(tool.ID()), "{}"); err != nil || call.ID != tool.ID() {
+				t.Errorf("%s: %q leads to %+v, %v", profile, x.Name(tool.ID()), call, err)
+			}
+		}
+	}
+}
+
+func TestTheExportOfOneServerHasTheNamesOfTheWholeCatalogue(t *testing.T) {
+	var cache Cache
+	a, b := newTool("files", "t", "", ""), newTool("Files", "t", "", "")
+	table := catalog.NewTable(DefaultPrefix, []*catalog.Tool{a, b})
+	for _, prefix := range []string{"", "p"} {
+		all, err := cache.Export(table, "", Options{Prefix: prefix})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, tool := range []*catalog.Tool{a, b} {
+			one, err := cache.Export(table, tool.Source.Server, Options{Prefix: prefix})
+			if err != nil || one.Name(tool.ID()) != all.Name(tool.ID()) {
+				t.Errorf("%q and %q, %v", one.Name(tool.ID()), all.Name(tool.ID()), err)
+			}
+		}
+	}
+}
+
+func TestAFormerNameIsRepaired(t *testing.T) {
+	tool := newTool("com.example.search", "get-sum", "", "")
+	x := export(t, "openai", tool)
+	call, err := x.Decode("mcp__com_example_search__get-sum_9234c2e4", "{}")
+	if err != nil || call.ID != tool.ID() || !slices.Equal(call.Repairs, []string{`the tool "mcp__com_example_search__get-sum_9234c2e4" is now called "mcp__com_example_search__get-sum"`}) {
+		t.Errorf("%+v, %v", call, err)
+	}
+}
+
+func TestARootThatIsNoObjectIsReported(t *testing.T) {
+	for _, schema := range []string{`{"type":"string"}`, `{"type":"array","items":{}}`, `{"type":["null","integer"]}`} {
+		x := export(t, "openai", newTool("s", "t", "", schema))
+		if len(x.Report) == 0 || x.Report[0].Code != "root_not_object" || x.Report[0].Pointer != "/type" || !x.Report[0].Lossy {
+			t.Errorf("%s: %+v", schema, x.Report)
+		}
 	}
 }
 

@@ -388,11 +388,14 @@ func FuzzNamesAreDistinctAndReversible(f *testing.F) {
 					t.Fatalf("%q leads to %+v, %v", it.name, call, err)
 				}
 				alone, err := New([]*catalog.Tool{it.tool}, Options{Profile: profile, Reserved: []string{reserved}})
-				if err != nil || alone.items[0].name != it.name {
-					t.Fatalf("alone it is %q, %v", alone.items[0].name, err)
+				if err != nil || len(alone.items) != 1 {
+					t.Fatalf("alone it is %+v, %v", alone.items, err)
+				}
+				if call, err := x.Decode(alone.items[0].name, ""); err == nil && call.ID != it.tool.ID() {
+					t.Fatalf("%q meant %q alone and means %q", alone.items[0].name, it.tool.ID(), call.ID)
 				}
 			}
-			if len(x.items) == 2 && x.items[0].name == x.items[1].name {
+			if len(x.items) == 2 && strings.EqualFold(x.items[0].name, x.items[1].name) {
 				t.Fatalf("both are %q", x.items[0].name)
 			}
 		}

@@ -2,17 +2,15 @@ package openai
 
 import (
 	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"regexp"
-	"strings"
 
 	openai "github.com/sashabaranov/go-openai"
 
 	"github.com/aurorabot-dev/platform/mcpkit/catalog"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
-	"github.com/aurorabot-dev/platform/mcpkit/openai/internal/render"
+	"github.com/aurorabot-dev/platform/mcpkit/openai/render"
 )
 
 // MaxContent is the number of characters of a result that a tool message carries.
@@ -37,7 +35,7 @@ func (x *Export) ToolMessages(answers []Answer) []openai.ChatCompletionMessage {
 		out = append(out, m)
 		if len(images) > 0 {
 			parts = append(parts, openai.ChatMessagePart{Type: openai.ChatMessagePartTypeText,
-				Text: fmt.Sprintf("Images from the result of call %s %s:", m.ToolCallID, marker(a.Call))})
+				Text: fmt.Sprintf("Images from the result of call %s %s:", m.ToolCallID, render.Source(a.Call))})
 			parts = append(parts, images...)
 		}
 	}
@@ -47,16 +45,9 @@ func (x *Export) ToolMessages(answers []Answer) []openai.ChatCompletionMessage {
 	return out
 }
 
-// ToolMessage is the message that answers one call. Its content is never empty,
-// is text only, says where it comes from, and stands between marks that the
-// content cannot forge, because they are made of its hash:
-//
-//	[mcp:SERVER:TOOL] result <<5f3c9a1b2c3d4e5f
-//	…
-//	5f3c9a1b2c3d4e5f>>
-//
-// An error says "error" in place of "result". Images are returned beside it, for
-// a user message after all tool messages of the turn.
+// ToolMessage is the message that answers one call. Its content is never empty, is text
+// only, and says where it comes from, between marks; see [render.Rendered.Marked]. Images
+// are returned beside it, for a user message after all tool messages of the turn.
 func (x *Export) ToolMessage(a Answer) (openai.ChatCompletionMessage, []openai.ChatMessagePart) {
 	var r render.Rendered
 	if a.Err != nil {
@@ -64,26 +55,9 @@ func (x *Export) ToolMessage(a Answer) (openai.ChatCompletionMessage, []openai.C
 	} else {
 		r = render.Result(a.Result, x.profile.blind)
 	}
-	word := "result"
-	if r.Failed {
-		word = "error"
-	}
-	sum := sha256.Sum256([]byte(a.Call.Server + "\x00" + a.Call.Tool + "\x00" + r.Text))
-	mark := hex.EncodeToString(sum[:8])
 	return openai.ChatCompletionMessage{
-		Role:       openai.ChatMessageRoleTool,
-		ToolCallID: x.CallID(a.CallID),
-		Content:    fmt.Sprintf("%s %s <<%s\n%s\n%s>>", marker(a.Call), word, mark, r.Text, mark),
+		Role: openai.ChatMessageRoleTool, ToolCallID: x.CallID(a.CallID), Content: r.Marked(a.Call),
 	}, r.Images
-}
-
-// marker names the source of data.
-func marker(id catalog.ID) string {
-	if id == (catalog.ID{}) {
-		return "[mcp]"
-	}
-	clean := strings.NewReplacer("[", "(", "]", ")", "\n", " ", "\r", " ", "\t", " ")
-	return "[mcp:" + clean.Replace(render.Plain(id.Server)) + ":" + clean.Replace(render.Plain(id.Tool)) + "]"
 }
 
 // CallID is a call's id in the form that the provider takes. It is the same for

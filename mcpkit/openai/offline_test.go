@@ -16,7 +16,7 @@ func TestConvertJSONSaysWhatBecameOfEachTool(t *testing.T) {
 	}
 	const want = `{"tools":[` +
 		`{"server":"push","tool":"subs","name":"mcp__push__subs","description":"Subscribes.","parameters":{"type":"object","properties":{"uids[]":{"type":"array","items":{}},"n":{"type":"integer"}},"required":["uids[]"]},"strict":false},` +
-		`{"server":"s","tool":"t","name":"mcp__s__t_12dce344","description":"","parameters":{"type":"object","properties":{}},"strict":false}],` +
+		`{"server":"s","tool":"t","name":"mcp__s__t_12dce344856d5b2d","description":"","parameters":{"type":"object","properties":{}},"strict":false}],` +
 		`"report":[` +
 		`{"server":"push","tool":"subs","pointer":"/properties/uids[]/items","code":"items_missing","before":null,"after":{},"lossy":false},` +
 		`{"server":"push","tool":"subs","pointer":"/properties/n/type","code":"type_alias","before":"int","after":"integer","lossy":false},` +

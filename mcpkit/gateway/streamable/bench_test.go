@@ -65,7 +65,7 @@ func BenchmarkCall(b *testing.B) {
 	defer handler.Close()
 	address := srv.Listener.Addr().String()
 
-	const call = `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"mcp__s__echo","arguments":{"message":"What about tomorrow?"}`
+	const call = `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"s__echo","arguments":{"message":"What about tomorrow?"}`
 	b.Run("session", func(b *testing.B) {
 		k := dial(b, address)
 		header, _, err := k.post(request(address, "", `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"bench","version":"1"}}}`))
@@ -80,7 +80,7 @@ func BenchmarkCall(b *testing.B) {
 		})
 	})
 	b.Run("stateless", func(b *testing.B) {
-		const head = "Mcp-Protocol-Version: 2026-07-28\r\nMcp-Method: tools/call\r\nMcp-Name: mcp__s__echo\r\n"
+		const head = "Mcp-Protocol-Version: 2026-07-28\r\nMcp-Method: tools/call\r\nMcp-Name: s__echo\r\n"
 		repeat(b, address, func(int) []byte {
 			return request(address, head, call+`,"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`)
 		})

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/aurorabot-dev/platform/internal/jsontext"
+	"github.com/aurorabot-dev/platform/mcpkit/catalog"
 	"github.com/aurorabot-dev/platform/mcpkit/gateway/rpc"
 )
 
@@ -21,7 +21,7 @@ type Directory struct {
 	mu      sync.Mutex
 	aliases map[string]string // the last alias of each server, by the server's name
 	only    map[onlyKey]*View
-	prompts map[string]Origin // by the names that clients know
+	prompts *catalog.Table // by the names that clients know; nil until they are looked for
 }
 
 // onlyKey stands for the view of one server that another view allows.
@@ -149,10 +149,17 @@ func (d *Directory) Prompt(ctx context.Context, v *View, name string, read Reade
 	servers := d.Shown(v)
 	find := func() (Origin, bool) {
 		d.mu.Lock()
-		defer d.mu.Unlock()
-		o, ok := d.prompts[name]
-		_, visible := servers[o.Server]
-		return o, ok && visible
+		names := d.prompts
+		d.mu.Unlock()
+		if names == nil {
+			return Origin{}, false
+		}
+		p, err := names.Resolve(name)
+		if err != nil {
+			return Origin{}, false
+		}
+		_, visible := servers[p.Source.Server]
+		return Origin{p.Source.Server, p.Source.OriginalName}, visible
 	}
 	o, ok := find()
 	if !ok {
@@ -160,13 +167,7 @@ func (d *Directory) Prompt(ctx context.Context, v *View, name string, read Reade
 		if err != nil {
 			return Origin{}, rpc.ErrorOf(err)
 		}
-		all := d.Shown(&View{})
-		known := make(map[string]Origin, len(items))
-		for _, item := range items {
-			if own, ok := rpc.Text(jsontext.Get(item.Raw, "name")); ok {
-				known[all[item.Server].PromptName(own)] = Origin{item.Server, own}
-			}
-		}
+		known := promptNames(items, d.Shown(&View{}))
 		d.mu.Lock()
 		d.prompts = known
 		d.mu.Unlock()

@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"github.com/aurorabot-dev/platform/internal/jsontext"
+	"github.com/aurorabot-dev/platform/mcpkit/catalog"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
 	"github.com/aurorabot-dev/platform/mcpkit/gateway/rpc"
 	"github.com/aurorabot-dev/platform/mcpkit/host/offers"
@@ -14,14 +15,14 @@ import (
 type List struct {
 	member string // of the result
 	key    string // member of an item with what tells it from others
-	export func(s Server, own string) string
+	uri    bool   // the key is a URI, or a pattern of one, and no name
 }
 
 // The lists beside that of tools.
 var (
-	Resources = List{"resources", "uri", Server.URI}
-	Templates = List{"resourceTemplates", "uriTemplate", Server.URI}
-	Prompts   = List{"prompts", "name", Server.PromptName}
+	Resources = List{"resources", "uri", true}
+	Templates = List{"resourceTemplates", "uriTemplate", true}
+	Prompts   = List{"prompts", "name", false}
 )
 
 // Reader lists the items of one server, or of all where server is empty.
@@ -42,12 +43,17 @@ func (d *Directory) Page(ctx context.Context, v *View, l List, cursor string, re
 		return nil, rpc.ErrorOf(err)
 	}
 	servers := d.Shown(v)
+	export := func(s Server, own string) string { return s.URI(own) }
+	if !l.uri && v.Only == "" {
+		names := promptNames(items, d.Shown(&View{}))
+		export = func(s Server, own string) string { return names.ExportName(catalog.ID{Server: s.Name, Tool: own}) }
+	}
 	b := append(append([]byte{'"'}, l.member...), `":[`...)
 	n := 0
 	for _, item := range items {
 		s, visible := servers[item.Server]
 		own, ok := rpc.Text(jsontext.Get(item.Raw, l.key))
-		if !visible || !ok {
+		if !visible || !ok || v.Only == "" && export(s, own) == "" {
 			continue
 		}
 		if n++; n <= from {
@@ -62,7 +68,7 @@ func (d *Directory) Page(ctx context.Context, v *View, l List, cursor string, re
 		if v.Only != "" {
 			b = append(b, item.Raw...)
 		} else {
-			b = append(b, rpc.With(item.Raw, l.key, rpc.Quote(l.export(s, own)))...)
+			b = append(b, rpc.With(item.Raw, l.key, rpc.Quote(export(s, own)))...)
 		}
 	}
 	return append(b, ']'), nil

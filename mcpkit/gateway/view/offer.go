@@ -14,6 +14,7 @@ const perPage = 500
 // Offer is the tools that a view shows of one table of the catalogue.
 type Offer struct {
 	table *catalog.Table
+	view  *View
 	tools map[string]*catalog.Tool
 	pages [][]byte // of tools/list, each the members of a result
 }
@@ -24,7 +25,8 @@ func (v *View) Offer(table *catalog.Table) *Offer {
 	if o := v.offered.Load(); o != nil && o.table == table {
 		return o
 	}
-	o := &Offer{table: table, tools: map[string]*catalog.Tool{}}
+	o := &Offer{table: table, view: v, tools: map[string]*catalog.Tool{}}
+	names := catalog.NewTable("", table.Tools()) // the client leads them with a word of its own
 	var page []byte
 	n := 0
 	flush := func(more bool) {
@@ -38,11 +40,11 @@ func (v *View) Offer(table *catalog.Table) *Offer {
 		if !v.showsTool(t) {
 			continue
 		}
-		name := table.ExportName(t.ID())
+		name := names.ExportName(t.ID())
 		if v.Only != "" {
 			name = t.Source.OriginalName
 		}
-		if o.tools[name] != nil { // the shortened name of one tool is the name of another
+		if name == "" { // the table refuses it; see catalog.Table.Refused
 			continue
 		}
 		o.tools[name] = t
@@ -71,8 +73,21 @@ func shown(t *catalog.Tool, name string) []byte {
 	return rpc.With(raw, "name", rpc.Quote(name), "execution")
 }
 
-// Tool is the tool with a name that clients know, or nil.
-func (o *Offer) Tool(name string) *catalog.Tool { return o.tools[name] }
+// Tool is the tool with a name that clients know, or nil. A name of before, which a
+// host may have kept in its settings, still means the tool that it meant.
+func (o *Offer) Tool(name string) *catalog.Tool {
+	if t := o.tools[name]; t != nil || o.view.Only != "" {
+		return t
+	}
+	t, err := o.table.Resolve(name)
+	if err != nil || !o.view.showsTool(t) {
+		return nil
+	}
+	if _, former := o.table.Renamed(name); former || name == o.table.ExportName(t.ID()) {
+		return t
+	}
+	return nil
+}
 
 // Page is the page of tools/list at a cursor, as the members of a result. The
 // cursor of the first page is empty.

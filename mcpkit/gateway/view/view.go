@@ -2,7 +2,7 @@
 // resources and prompts, under which names and URIs, and in which pages.
 //
 //	v := &view.View{Servers: []string{"weather"}}
-//	tool := v.Offer(table).Tool("mcp__weather__get_weather")
+//	tool := v.Offer(table).Tool("weather__get_weather")
 //
 // A [View] filters and names; a [Directory] adds the servers that are ready at the
 // moment. Neither of them calls a tool.

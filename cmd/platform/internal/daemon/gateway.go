@@ -63,7 +63,7 @@ func (p *Platform) gatewayServers() []view.Server {
 	for i, info := range infos {
 		out[i].Name, out[i].Version = info.Server, info.ProtocolVersion
 		if m := p.manifests[info.Server]; m != nil {
-			out[i].Alias = m.Alias
+			out[i].Alias, out[i].About = m.Alias, m.Description
 		}
 	}
 	return out

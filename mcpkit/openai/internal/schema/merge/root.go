@@ -28,7 +28,7 @@ func (c *Conversion) FlattenRoot() {
 		if t := base.Declared(r); !ok || t&base.Object != 0 {
 			c.Report("/type", "root_type", v, "object", false)
 		} else {
-			c.Report("/type", "root_type", v, "object", true)
+			c.Report("/type", "root_not_object", v, "object", true)
 			r = base.NewNode() // it describes something that arguments never are
 			c.Root, c.Defs = r, nil
 		}

@@ -6,8 +6,8 @@
 //	said.Images // for a message of their own
 //
 // Nothing of a result is taken for granted, and its members are read by their
-// exact names. How the words are marked and which message carries them is decided
-// elsewhere.
+// exact names. [Rendered.Marked] says where the words come from. Which message carries
+// them is decided elsewhere.
 package render
 
 import (
