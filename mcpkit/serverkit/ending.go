@@ -6,12 +6,11 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"os"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
+	"github.com/aurorabot-dev/platform/mcpkit/serverkit/internal/child"
 	"github.com/aurorabot-dev/platform/mcpkit/signal"
 	"golang.org/x/sys/unix"
 )
@@ -46,19 +45,23 @@ func toldFault(name string, next want) *fault.Error {
 }
 
 // exit says how an instance ended, whose stderr began at mark.
-func (s *server) exit(cause string, e ending, state *os.ProcessState, spawned time.Time, ready bool, limit time.Duration, mark int) Exit {
+func (s *server) exit(cause string, e ending, state *child.State, spawned time.Time, ready bool, limit time.Duration, mark int) Exit {
 	x := Exit{Cause: cause, Stderr: s.stderr.Tail(mark), Time: s.kit.now()}
 	x.Uptime = x.Time.Sub(spawned)
 	how := "its exit is unknown"
 	if state != nil {
-		if status, ok := state.Sys().(syscall.WaitStatus); ok && status.Signaled() {
-			x.Signal = unix.SignalName(status.Signal())
+		if state.Status.Signaled() {
+			x.Signal = unix.SignalName(state.Status.Signal())
 			how = "ended by " + x.Signal
 		} else {
 			code := state.ExitCode()
 			x.Code = &code
 			how = fmt.Sprintf("exited with code %d", code)
 		}
+	}
+	if cause == causeExit && state != nil && state.Exceeded != "" {
+		x.Cause, x.Reason = causeLimit, "ended for exceeding a limit: "+state.Exceeded
+		return x
 	}
 	switch cause {
 	case causeExit:

@@ -59,6 +59,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/aurorabot-dev/platform/mcpkit/sandbox"
 	"github.com/aurorabot-dev/platform/mcpkit/serverkit/internal/child"
 	"github.com/aurorabot-dev/platform/mcpkit/serverkit/internal/proc"
 	"github.com/aurorabot-dev/platform/mcpkit/serverkit/internal/stderrlog"
@@ -126,7 +127,11 @@ type Kit struct {
 // RunGuardIfAsked must be the first thing that main, and TestMain, calls. It
 // returns at once unless the program was started by a kit as its guard process;
 // then it does that work and exits. Without it a kit runs unguarded.
-func RunGuardIfAsked() { proc.RunGuardIfAsked() }
+// The same holds for the first process of a sandbox ([Spec].Sandbox).
+func RunGuardIfAsked() {
+	sandbox.RunIfAsked()
+	proc.RunGuardIfAsked()
+}
 
 // New returns a kit that runs nothing yet. Shutdown must be called in the end.
 func New(o Options) (*Kit, error) {

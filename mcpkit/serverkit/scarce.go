@@ -88,6 +88,7 @@ func (s *server) tryToSpawn(spec Spec, token string, number int) (*child.Child, 
 	p, err := s.kit.children.Spawn(child.Command{
 		Path: file, Args: slices.Clone(spec.Command), Dir: spec.Dir, Env: spec.Env,
 		Token: token, Title: fmt.Sprintf("start %d", number), Stderr: s.stderr, Logger: s.log,
+		Sandbox: spec.Sandbox,
 	})
 	return p, argv, err
 }

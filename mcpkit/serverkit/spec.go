@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/aurorabot-dev/platform/mcpkit/sandbox"
 )
 
 // Spec says what to run and how to speak to it. Apply replaces a server whose
@@ -44,6 +46,9 @@ type Spec struct {
 	Stop         StopPolicy
 	// Disabled keeps the server listed but down.
 	Disabled bool
+	// Sandbox confines the process and its descendants. Nil does not. Where it cannot
+	// be had, the start fails. Profiles are not changed once given.
+	Sandbox *sandbox.Profile
 }
 
 // RestartPolicy says what follows a crash. The zero value restarts with the
@@ -71,7 +76,7 @@ type StopPolicy struct {
 // the same sessions with it.
 func (s Spec) Equal(o Spec) bool {
 	return s.Name == o.Name && s.Endpoint == o.Endpoint && s.Revision == o.Revision && s.Dir == o.Dir && s.Disabled == o.Disabled &&
-		slices.Equal(s.Command, o.Command) && slices.Equal(s.Env, o.Env)
+		s.Sandbox.Equal(o.Sandbox) && slices.Equal(s.Command, o.Command) && slices.Equal(s.Env, o.Env)
 }
 
 // same reports whether s and o are also the same in what takes effect in place.
@@ -237,6 +242,7 @@ type Exit struct {
 const (
 	causeExit         = "exit"
 	causeSignal       = "signal"
+	causeLimit        = "limit"
 	causeStartTimeout = "start_timeout"
 	causeHung         = "hung"
 	causeSpawnFailed  = "spawn_failed"

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/aurorabot-dev/platform/mcpkit/sandbox"
 	"github.com/aurorabot-dev/platform/mcpkit/serverkit/internal/stderrlog"
 )
 
@@ -77,6 +78,7 @@ func TestSpecsAreComparedInEveryField(t *testing.T) {
 		func(s *Spec) { s.Env = nil }, func(s *Spec) { s.Secrets = []string{"s"} }, func(s *Spec) { s.StartTimeout = 1 },
 		func(s *Spec) { s.Restart.Max = 9 }, func(s *Spec) { s.Stop.TermWait = 9 }, func(s *Spec) { s.Disabled = true },
 		func(s *Spec) { s.Endpoint = "http://x" }, func(s *Spec) { s.Revision = "2" },
+		func(s *Spec) { s.Sandbox = &sandbox.Profile{Network: sandbox.NetworkNone} },
 	} {
 		other := base
 		edit(&other)

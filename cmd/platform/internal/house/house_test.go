@@ -25,7 +25,7 @@ const module = "github.com/aurorabot-dev/platform/"
 var floors = [][]string{
 	{"internal/httpend", "internal/jsontext"},
 	{"amp", "mcpkit/durable", "mcpkit/smallfile", "mcpkit/strict", "mcpkit/fault", "mcpkit/jsoncheck", "mcpkit/internal/jsonline", "mcpkit/internal/cputime", "bridge/internal/format"},
-	{"mcpkit/signal", "mcpkit/toolcall", "mcpkit/catalog", "mcpkit/manifest", "mcpkit/redact", "mcpkit/artifact", "mcpkit/fakeserver", "bridge/bus", "bridge/internal/slots", "bridge/internal/lockfile"},
+	{"mcpkit/signal", "mcpkit/toolcall", "mcpkit/catalog", "mcpkit/manifest", "mcpkit/sandbox", "mcpkit/redact", "mcpkit/artifact", "mcpkit/fakeserver", "bridge/bus", "bridge/internal/slots", "bridge/internal/lockfile"},
 	{"mcpkit/serverkit", "mcpkit/client", "mcpkit/policy", "mcpkit/appkit", "mcpkit/auth", "bridge/journal", "bridge/bustest"},
 	{"bridge/admit", "bridge/history"},
 	{"mcpkit/openai", "bridge/inbox", "bridge/natsbus"},

@@ -24,6 +24,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/aurorabot-dev/platform/mcpkit/sandbox"
 	"github.com/aurorabot-dev/platform/mcpkit/serverkit/internal/proc"
 	"github.com/aurorabot-dev/platform/mcpkit/serverkit/internal/stderrlog"
 )
@@ -55,7 +56,7 @@ type Spawner struct {
 	turn sync.Mutex // held while one process is spawned
 }
 
-// Command is what to start. All fields but Env and Title are required.
+// Command is what to start. All fields but Env, Title and Sandbox are required.
 type Command struct {
 	Path   string   // of the file to execute; absolute
 	Args   []string // the argv, as the process sees it
@@ -65,6 +66,9 @@ type Command struct {
 	Title  string   // of this start, before its first line in Stderr
 	Stderr *stderrlog.Log
 	Logger *slog.Logger
+	// Sandbox confines the process. Nil does not. Then the process that Child knows is
+	// the first of the sandbox, and the server is its child.
+	Sandbox *sandbox.Profile
 }
 
 // Child is one process, its group, and whatever descends from it. End must be
@@ -79,7 +83,13 @@ type Child struct {
 	stderr *os.File
 	log    *slog.Logger
 
-	exited  chan struct{}
+	box *sandbox.Process // nil where the process is not confined
+	// How a confined server ended, if that is known; to be read once exited is closed.
+	end   sandbox.End
+	known bool
+
+	exited  chan struct{} // closed when the server has ended
+	gone    chan struct{} // closed when the process has; a confined server's lives as long as its descendants
 	emptied chan struct{}
 	closed  chan struct{} // closed when the pipes are, by End
 	drained chan struct{} // closed when stderr has ended
@@ -116,6 +126,56 @@ func (s *Spawner) Spawn(c Command) (*Child, error) {
 			}
 		}
 	}
+	cmd, err := s.fork(c, &ends, shut)
+	if err != nil {
+		return nil, err
+	}
+	if cmd.box != nil {
+		if err := cmd.box.Begin(); err != nil {
+			cmd.Process.Kill()
+			proc.AwaitExit(cmd.Cmd)
+			s.Forks.Reap(cmd.Cmd)
+			shut(ends[1], ends[2], ends[4])
+			return nil, startError(c.Path, err)
+		}
+	}
+	p := &Child{
+		Stdin: ends[1], Stdout: ends[2],
+		cmd:     cmd.Cmd,
+		box:     cmd.box,
+		token:   c.Token,
+		of:      s,
+		stderr:  ends[4],
+		log:     c.Logger.With("pid", cmd.Process.Pid),
+		exited:  make(chan struct{}),
+		gone:    make(chan struct{}),
+		emptied: make(chan struct{}),
+		closed:  make(chan struct{}),
+		drained: make(chan struct{}),
+	}
+	s.Guard.Add(p.PID())
+	go func() {
+		defer close(p.drained)
+		c.Stderr.Note("%s", c.Title) // not before: who waits for descriptors must not open a file
+		c.Stderr.Drain(p.stderr)
+	}()
+	go func() {
+		defer close(p.emptied)
+		p.awaitExit()
+		close(p.exited)
+		p.awaitEmpty()
+	}()
+	return p, nil
+}
+
+// forked is a process that has been started, and its sandbox, if it has one.
+type forked struct {
+	*exec.Cmd
+	box *sandbox.Process
+}
+
+// fork makes the pipes, starts the process and closes its ends of them.
+func (s *Spawner) fork(c Command, ends *[6]*os.File, shut func(...*os.File)) (*forked, error) {
 	// One at a time, so that where descriptors are short one gets all it needs.
 	s.turn.Lock()
 	defer s.turn.Unlock()
@@ -138,37 +198,64 @@ func (s *Spawner) Spawn(c Command) (*Child, error) {
 		Stdin: ends[0], Stdout: ends[3], Stderr: ends[5],
 		SysProcAttr: proc.ChildAttr(),
 	}
+	var box *sandbox.Process
+	if c.Sandbox != nil {
+		if box, err = sandbox.Confine(cmd, c.Sandbox); err != nil {
+			shut(ends[:]...)
+			return nil, err
+		}
+		box.SetEnv(proc.TokenVar + "=" + c.Token)
+	}
 	err = s.Forks.Start(cmd, c.Token)
 	shut(ends[0], ends[3], ends[5])
 	if err != nil {
 		shut(ends[1], ends[2], ends[4])
+		if box != nil {
+			box.Abandon()
+		}
 		return nil, startError(c.Path, err)
 	}
-	p := &Child{
-		Stdin: ends[1], Stdout: ends[2],
-		cmd:     cmd,
-		token:   c.Token,
-		of:      s,
-		stderr:  ends[4],
-		log:     c.Logger.With("pid", cmd.Process.Pid),
-		exited:  make(chan struct{}),
-		emptied: make(chan struct{}),
-		closed:  make(chan struct{}),
-		drained: make(chan struct{}),
+	return &forked{cmd, box}, nil
+}
+
+// awaitExit returns when the server has ended, which is not always the process: the
+// first process of a sandbox waits for the descendants of the server too.
+func (p *Child) awaitExit() {
+	awaitGone := func() {
+		defer close(p.gone)
+		proc.AwaitExit(p.cmd)
 	}
-	s.Guard.Add(p.PID())
-	go func() {
-		defer close(p.drained)
-		c.Stderr.Note("%s", c.Title) // not before: who waits for descriptors must not open a file
-		c.Stderr.Drain(p.stderr)
-	}()
-	go func() {
-		defer close(p.emptied)
-		proc.AwaitExit(cmd)
-		close(p.exited)
-		p.awaitEmpty()
-	}()
-	return p, nil
+	if p.box != nil {
+		go awaitGone()
+		end, known := <-p.box.Ended()
+		if p.end, p.known = end, known; known && !end.Alone {
+			return
+		}
+		<-p.gone
+		return
+	}
+	awaitGone()
+}
+
+// State is how a server ended.
+type State struct {
+	Status   syscall.WaitStatus
+	Exceeded string // the limit that it was ended for, as a sentence; or empty
+}
+
+// ExitCode is the code that the server exited with, or -1 where a signal ended it.
+func (s *State) ExitCode() int { return s.Status.ExitStatus() }
+
+// state is known once the process is reaped; nil where it is not known.
+func (p *Child) state() *State {
+	if p.known {
+		return &State{p.end.Status, p.end.Exceeded}
+	}
+	if p.cmd.ProcessState == nil {
+		return nil
+	}
+	status, _ := p.cmd.ProcessState.Sys().(syscall.WaitStatus)
+	return &State{Status: status}
 }
 
 // startError explains the error of an exec.
@@ -248,7 +335,7 @@ type Session interface {
 // exit in reasonable time, and SIGKILL if it still does not. Each signal goes to
 // the whole group, as servers are often started by a launcher (npx, sh -c) that
 // dies alone. hurry cuts all waits short.
-func (p *Child) End(sess Session, cause error, how Stop, hurry <-chan struct{}) *os.ProcessState {
+func (p *Child) End(sess Session, cause error, how Stop, hurry <-chan struct{}) *State {
 	p.kin = make(map[int]uint64)
 	for _, m := range p.family() {
 		p.kin[m.PID] = m.Start
@@ -278,10 +365,13 @@ func (p *Child) End(sess Session, cause error, how Stop, hurry <-chan struct{}) 
 		p.settleRest(termed, how.TermWait, hurry)
 	}
 	p.killAll()
-	if !p.Wait(killWarn, nil) {
+	select {
+	case <-p.gone:
+	case <-time.After(killWarn):
 		p.log.Error("the process does not go away after SIGKILL")
-		<-p.exited
+		<-p.gone
 	}
+	<-p.exited
 
 	// All writers are gone, so what is left in the pipes has an end.
 	if sess != nil {
@@ -303,7 +393,7 @@ func (p *Child) End(sess Session, cause error, how Stop, hurry <-chan struct{}) 
 	<-told
 	p.of.Forks.Reap(p.cmd)
 	p.of.Guard.Del(p.PID())
-	return p.cmd.ProcessState
+	return p.state()
 }
 
 // ClosePipes takes the pipes away from a session that does not let go of them.

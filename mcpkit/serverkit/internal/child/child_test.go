@@ -11,12 +11,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/aurorabot-dev/platform/mcpkit/sandbox"
 	"github.com/aurorabot-dev/platform/mcpkit/serverkit/internal/child"
 	"github.com/aurorabot-dev/platform/mcpkit/serverkit/internal/proc"
 	"github.com/aurorabot-dev/platform/mcpkit/serverkit/internal/stderrlog"
 )
 
 func TestMain(m *testing.M) {
+	sandbox.RunIfAsked()
 	proc.RunGuardIfAsked()
 	os.Exit(m.Run())
 }
@@ -78,7 +80,7 @@ func TestAChildThatIgnoresEverythingIsKilledAtOnceWhereThereIsNoTime(t *testing.
 	hurry := make(chan struct{})
 	close(hurry)
 	state := p.End(nil, nil, child.Stop{CloseWait: time.Hour, TermWait: time.Hour}, hurry)
-	if status, ok := state.Sys().(syscall.WaitStatus); !ok || status.Signal() != syscall.SIGKILL {
+	if state.Status.Signal() != syscall.SIGKILL {
 		t.Errorf("exit: %v", state)
 	}
 }
