@@ -2,12 +2,14 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/aurorabot-dev/platform/bridge/bus"
 	"github.com/aurorabot-dev/platform/bridge/inbox"
 	"github.com/aurorabot-dev/platform/bridge/inbox/audit"
 	"github.com/aurorabot-dev/platform/bridge/journal"
+	"github.com/aurorabot-dev/platform/bridge/journal/space"
 	"github.com/aurorabot-dev/platform/bridge/natsbus"
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/daemon/retention"
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/daemon/settings"
@@ -79,12 +81,25 @@ func (p *Platform) openBus(ctx context.Context, down *teardown.Stack) (err error
 	return nil
 }
 
-// closeBus ends the bus. What it could not deliver within the bound is not lost:
-// that is told, and is no failure.
-func (p *Platform) closeBus(ctx context.Context) error {
-	err := p.bus.Shutdown(ctx)
-	if left, ok := err.(*bus.Backlog); ok {
+// closeBus ends the bus.
+func (p *Platform) closeBus(ctx context.Context) error { return p.unfinished(p.bus.Shutdown(ctx)) }
+
+// closeBridge ends the bridge.
+func (p *Platform) closeBridge(ctx context.Context) error { return p.unfinished(p.bridge.Close(ctx)) }
+
+// unfinished takes what an end could not do in its time, or on a full disk: that is
+// told, and is no failure. What was recorded is delivered after the next start, and what
+// an app was not acknowledged it sends again.
+func (p *Platform) unfinished(err error) error {
+	left, backlog := errors.AsType[*bus.Backlog](err)
+	if backlog {
 		p.log.Warn("not everything was delivered; the next start delivers the rest", "records", left.Records, "cause", left.Cause)
+		if err == error(left) {
+			return nil
+		}
+	}
+	if space.IsFull(err) || errors.Is(err, context.DeadlineExceeded) {
+		p.log.Warn("the end is not complete; the next start does the rest", "cause", err)
 		return nil
 	}
 	return err

@@ -153,7 +153,7 @@ func Run(ctx context.Context, o settings.Options, log *slog.Logger, hooks Hooks)
 		Bus: p.bus, Logger: p.log, Store: store, Routes: o.Routes(),
 		Redact: p.redactJSON, RedactText: p.redactText,
 	})
-	down.Add("bridge", p.bridge.Close)
+	down.Add("bridge", p.closeBridge)
 	p.metrics = metrics.New(metrics.Sources{
 		Version: settings.BuildVersion().Version, Events: p.bridge.Counts, Bus: p.busMetrics, Servers: p.serverMetrics,
 	})
