@@ -429,6 +429,12 @@ func TestASlowBusHoldsBackOnlyItsSource(t *testing.T) {
 			}
 			synctest.Wait()
 		}
+		if err := b.Room("busy"); err == nil || !strings.Contains(err.Error(), "busy") {
+			t.Errorf("there is room in a full lane: %v", err)
+		}
+		if err := b.Room("quiet"); err != nil {
+			t.Errorf("there is no room in another: %v", err)
+		}
 		if taken > 4+defaultBatch {
 			t.Errorf("%d signals were taken while nothing was published", taken)
 		}

@@ -2,6 +2,7 @@ package bridge
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/aurorabot-dev/platform/mcpkit/signal"
@@ -66,6 +67,22 @@ func (b *Bridge) Observe(ctx context.Context, s signal.Signal) error {
 			return ErrClosed
 		}
 	}
+}
+
+// Room reports whether more may be begun of which a server's lane is told the end: an
+// error where three quarters of the lane wait, because the bus takes nothing. The rest
+// is for the ends of what has begun.
+func (b *Bridge) Room(server string) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	l := b.lanes[server]
+	if l == nil {
+		return nil
+	}
+	if n := len(l.queue) + len(l.taken); n >= l.o.LaneSize/4*3 {
+		return fmt.Errorf("%d events of server %s wait to be recorded", n, server)
+	}
+	return nil
 }
 
 // lane makes a server's lane. The caller holds b.mu.

@@ -54,6 +54,9 @@ type Options struct {
 	// nobody runs it. A tool that left the catalogue with its server is then
 	// answered with that instead of being unknown. nil knows of none.
 	Down func(server string) *fault.Error
+	// Room says why no more calls of a server can be recorded just now, or nil. A call
+	// is then refused before anything is sent. nil knows of no bound.
+	Room func(server string) error
 	// Prefix leads every exported tool name. Empty means "mcp".
 	Prefix string
 	// Profile is the provider profile of exports that name none. Empty means "openai".
@@ -293,6 +296,9 @@ func (h *Host) Call(ctx context.Context, c Call) (*Result, error) {
 		return nil, line.unresolved(err)
 	}
 	line.resolved(tool)
+	if err := line.room(); err != nil {
+		return nil, err
+	}
 
 	args, err := h.schemas.Arguments(tool, c.Arguments)
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -22,6 +23,7 @@ import (
 	"github.com/aurorabot-dev/platform/mcpkit/fakeserver"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
 	"github.com/aurorabot-dev/platform/mcpkit/host"
+	"github.com/aurorabot-dev/platform/mcpkit/host/egress"
 	"github.com/aurorabot-dev/platform/mcpkit/redact"
 	"github.com/aurorabot-dev/platform/mcpkit/signal"
 )
@@ -352,4 +354,73 @@ func TestWhatIsPoisonedIsDataAndFlaggedForTheRecord(t *testing.T) {
 			t.Errorf("%s: the preview is %q", tool, step.Preview)
 		}
 	}
+}
+
+func TestACallThatCannotBeRecordedIsRefusedAndNothingIsSent(t *testing.T) {
+	rec := &recorder{}
+	m := serve(t, rec, map[string]string{"s": "echo"})
+	full := errors.New("768 events wait: the disk is full")
+	h := host.New(host.Options{Client: m, Sink: rec, Room: func(server string) error {
+		if server != "s" {
+			t.Errorf("asked for room of %q", server)
+		}
+		return full
+	}})
+	call := host.Call{Name: "s.echo", Arguments: json.RawMessage(`{"message":"hi"}`)}
+	_, err := h.Call(t.Context(), call)
+	if f := fault.From(err); f.Code != fault.NotRecorded || !f.Retryable || f.Outcome == fault.OutcomeUnknown || !strings.Contains(f.Message, "the disk is full") {
+		t.Errorf("got %v", err)
+	}
+	if kinds := rec.kinds(); len(kinds) > 0 {
+		t.Errorf("recorded %v", kinds)
+	}
+	// One that is answered by its record runs, and its end is recorded when there is room.
+	call.Answer = &host.Answer{ID: "answer"}
+	if _, err := h.Call(t.Context(), call); err != nil {
+		t.Error(err)
+	}
+	full = nil
+	call.Answer = nil
+	if _, err := h.Call(t.Context(), call); err != nil {
+		t.Error(err)
+	}
+}
+
+// stuck is a sink that takes nothing until it is open.
+type stuck struct {
+	recorder
+	open chan struct{}
+}
+
+func (s *stuck) Observe(ctx context.Context, sig signal.Signal) error {
+	select {
+	case <-s.open:
+		return s.recorder.Observe(ctx, sig)
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func TestTheEndOfACallThatIsAnsweredByItsRecordWaitsForRoomAsLongAsItsCaller(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sink := &stuck{open: make(chan struct{})}
+		f := egress.Filter{Sink: sink, Logger: slog.New(slog.DiscardHandler)}
+		ctx, leave := context.WithCancel(t.Context())
+		record := func(id string) (took time.Duration) {
+			begun := time.Now()
+			f.Record(ctx, signal.Signal{Kind: signal.ToolCompleted, ID: id, Data: &signal.Step{}})
+			return time.Since(begun)
+		}
+		if took := record(""); took != 5*time.Second {
+			t.Errorf("the end of another call waited %v", took)
+		}
+		time.AfterFunc(time.Hour, func() { sink.open <- struct{}{} })
+		if took := record("answer"); took != time.Hour || len(sink.kinds()) != 1 {
+			t.Errorf("waited %v, recorded %v", took, sink.kinds())
+		}
+		time.AfterFunc(time.Minute, leave)
+		if took := record("answer"); took != time.Minute+5*time.Second {
+			t.Errorf("when the caller left it waited %v", took)
+		}
+	})
 }

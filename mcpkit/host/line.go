@@ -63,6 +63,18 @@ func (l *line) resolved(tool *catalog.Tool) {
 	l.step.Tool, l.step.Server = tool.Name, tool.Source.Server
 }
 
+// room refuses a call that could not be recorded, and does not record that either. A
+// call that is answered by its record waits for that.
+func (l *line) room() error {
+	if l.h.o.Room == nil || l.call.Answer != nil {
+		return nil
+	}
+	if err := l.h.o.Room(l.step.Server); err != nil {
+		return fault.New(fault.NotRecorded, "calls cannot be recorded just now, so nothing was sent: %v", err).Retry()
+	}
+	return nil
+}
+
 // look looks at the clock, for the steps to come: where two follow one another at
 // once it is not asked twice.
 func (l *line) look() { l.now = time.Now() }

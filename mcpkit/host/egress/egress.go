@@ -108,9 +108,16 @@ func (f *Filter) Keep(ctx context.Context, raw json.RawMessage) any {
 }
 
 // Record hands a signal, and those before it, to the sink, also where ctx has ended
-// already. What cannot be recorded is logged.
+// already. It waits five seconds for the sink; with the answer that somebody waits for
+// by its ID as long as ctx and five seconds more. What cannot be recorded is logged.
 func (f *Filter) Record(ctx context.Context, s signal.Signal) {
+	caller := ctx
 	ctx, cancel := Outlive(ctx)
+	if s.ID != "" {
+		cancel()
+		ctx, cancel = context.WithCancel(context.WithoutCancel(caller))
+		defer context.AfterFunc(caller, func() { time.AfterFunc(recordTimeout, cancel) })()
+	}
 	defer cancel()
 	if err := f.Sink.Observe(ctx, s); err != nil {
 		f.Logger.Error("a step was not recorded", "call", s.CallID, "server", s.Server, "step", s.Kind, "count", len(s.Before)+1, "error", err)

@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/aurorabot-dev/platform/bridge/bus"
@@ -79,6 +80,15 @@ func (p *Platform) openBus(ctx context.Context, down *teardown.Stack) (err error
 		p.log.Warn("bus", "problem", problem)
 	}
 	return nil
+}
+
+// room says why no more calls of a server can be recorded, with what holds up the bus.
+func (p *Platform) room(server string) error {
+	err := p.bridge.Room(server)
+	if why := p.busErr(); err != nil && why != nil {
+		err = fmt.Errorf("%w: %w", err, why)
+	}
+	return err
 }
 
 // closeBus ends the bus.

@@ -186,7 +186,7 @@ func Run(ctx context.Context, o settings.Options, log *slog.Logger, hooks Hooks)
 		return err
 	}
 	p.host = host.New(host.Options{
-		Client: p.manager, Sink: sink, Gate: p.gate, Down: p.servers.Down, Logger: p.log, Prefix: o.Tool.Prefix, Profile: o.Tool.Profile,
+		Client: p.manager, Sink: sink, Gate: p.gate, Down: p.servers.Down, Room: p.room, Logger: p.log, Prefix: o.Tool.Prefix, Profile: o.Tool.Profile,
 		Redact: p.redactResult, Store: store, MaxPreview: o.Call.MaxPreview, MaxResult: o.Call.MaxResult,
 	})
 	p.offers = offers.New(offers.Options{
