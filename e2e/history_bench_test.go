@@ -199,7 +199,7 @@ func TestHistory(t *testing.T) {
 func TestHistoryOnTheCommitPath(t *testing.T) {
 	dir := benchDisk(t, 2048)
 	n := 0
-	commits := func(indexed bool) float64 {
+	commits := func(rate int, indexed bool) float64 {
 		n++
 		at := filepath.Join(dir, fmt.Sprint(n))
 		j, err := journal.Open(journal.Options{Dir: filepath.Join(at, "journal")})
@@ -217,17 +217,17 @@ func TestHistoryOnTheCommitPath(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		const each = 2000 / 8
+		each := rate / 8 // in a second
 		var mu sync.Mutex
 		var took []time.Duration
 		var all sync.WaitGroup
 		for p := range 8 {
 			all.Go(func() {
-				tick := time.NewTicker(4 * time.Millisecond) // 2,000 records a second of all
+				tick := time.NewTicker(time.Second / time.Duration(each))
 				defer tick.Stop()
-				for i := range each {
+				for i := range 2 * each {
 					<-tick.C
-					body := historyRecord(p*each + i)
+					body := historyRecord(p*2*each + i)
 					began := time.Now()
 					var pos uint64
 					err := j.Append(context.Background(), func(q journal.Queue) (err error) {
@@ -251,6 +251,8 @@ func TestHistoryOnTheCommitPath(t *testing.T) {
 		slices.Sort(took)
 		return float64(took[len(took)/2].Microseconds())
 	}
-	a, b, ratio := paired(func() float64 { return commits(true) }, func() float64 { return commits(false) })
-	rows = append(rows, row{"commit at 2,000 records/s with the index behind it, p50; without", fmt.Sprintf("%.0f µs", a), fmt.Sprintf("%.0f µs", b), fmt.Sprintf("%.2f", ratio), "<= 1.1"})
+	for _, rate := range []int{200, 2000} {
+		a, b, ratio := paired(func() float64 { return commits(rate, true) }, func() float64 { return commits(rate, false) })
+		rows = append(rows, row{fmt.Sprintf("commit at %d records/s with the index behind it, p50; without", rate), fmt.Sprintf("%.0f µs", a), fmt.Sprintf("%.0f µs", b), fmt.Sprintf("%.2f", ratio), "<= 1.1"})
+	}
 }

@@ -421,7 +421,7 @@ func (x *Index) rest(ctx context.Context, d time.Duration) error {
 }
 
 // gather is how long commits are gathered before they are indexed together.
-const gather = 20 * time.Millisecond
+const gather = 200 * time.Millisecond
 
 // nextCommit waits until the journal grew.
 func (x *Index) nextCommit(ctx context.Context) error {

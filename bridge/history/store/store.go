@@ -251,19 +251,21 @@ func (s *Store) Write(ctx context.Context, drafts []entry.Draft, position uint64
 		return err
 	}
 	defer tx.Rollback()
-	put, err := tx.PrepareContext(ctx, "INSERT OR REPLACE INTO entries VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)")
+	// No statement here may be one that replaces rows: SQLite would begin a savepoint for
+	// it, and FTS5 writes what it gathered to the disk at each savepoint.
+	put, err := tx.PrepareContext(ctx, "INSERT OR IGNORE INTO entries VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)")
 	if err != nil {
 		return err
 	}
 	defer put.Close()
-	find, err := tx.PrepareContext(ctx, "INSERT OR REPLACE INTO found (rowid, words) VALUES (?,?)")
+	find, err := tx.PrepareContext(ctx, "INSERT OR IGNORE INTO found (rowid, words) VALUES (?,?)")
 	if err != nil {
 		return err
 	}
 	defer find.Close()
 	for i := range drafts {
 		d := &drafts[i]
-		if d.Stored != 0 && d.Stored != d.ID {
+		if d.Stored != 0 {
 			for _, table := range []string{"entries WHERE id", "found WHERE rowid"} {
 				if _, err := tx.ExecContext(ctx, "DELETE FROM "+table+" = ?", int64(d.Stored)); err != nil {
 					return err

@@ -130,7 +130,7 @@ func split(text string, f func(run []rune, paired bool)) {
 			flush()
 			continue
 		}
-		if p := r == 'ー' || r >= 0x80 && unicode.In(r, pairs...); p != paired { // ー belongs to both kana
+		if p := inPairs(r); p != paired {
 
 			flush()
 			paired = p
@@ -138,6 +138,14 @@ func split(text string, f func(run []rune, paired bool)) {
 		run = append(run, r)
 	}
 	flush()
+}
+
+// inPairs reports whether r is of a script that is split into pairs.
+func inPairs(r rune) bool {
+	if r < 0xe00 { // the first of Thai; nearly all letters of other scripts are below
+		return false
+	}
+	return r >= 0x4e00 && r <= 0x9fff || r == 'ー' /* of both kana */ || unicode.In(r, pairs...)
 }
 
 // fold is text in lower case, its accents apart from their letters.
