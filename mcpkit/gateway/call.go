@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"github.com/aurorabot-dev/platform/mcpkit/catalog"
@@ -123,7 +124,10 @@ func (r *request) refused(ctx context.Context, tool *catalog.Tool, c *host.Call,
 		if id == "" || c.Approval == id || !r.mayApprove() {
 			break
 		}
-		if r.stateless {
+		switch {
+		case r.undecided:
+			return false, r.failed(question.Open(f)), nil
+		case r.stateless:
 			return false, r.askApproval(c, id, f), nil
 		}
 		answer, fail := r.conn.Ask(ctx, r.out, question.Elicitation, question.Approval(r.Members.Name, f, c.Arguments))
@@ -132,10 +136,12 @@ func (r *request) refused(ctx context.Context, tool *catalog.Tool, c *host.Call,
 		}
 		allowed, err := r.decide(ctx, id, answer)
 		switch {
+		case errors.Is(err, question.ErrUndecided):
+			return false, r.failed(question.Open(f)), nil
 		case err != nil:
 			return false, r.failed(fault.From(err)), nil
 		case !allowed:
-			return false, r.failed(fault.New(fault.Denied, "%s may not be called: the client's user said no", tool.Name)), nil
+			return false, r.failed(question.Refused(tool.Name, id, f)), nil
 		}
 		c.Approval = id
 		return true, nil, nil
@@ -146,16 +152,7 @@ func (r *request) refused(ctx context.Context, tool *catalog.Tool, c *host.Call,
 // failed is the answer for a call without a result of its tool: a result that a
 // model can read.
 func (r *request) failed(f *fault.Error) []byte {
-	text := f.Message
-	if id := question.ApprovalID(f); id != "" {
-		text += fmt.Sprintf(". A person can allow it with: platform approvals approve %s. Then make the call again.", id)
-	}
-	detail, _ := json.Marshal(f) // a fault always marshals, or has no data
-	b := append(append([]byte(`{"content":[{"type":"text","text":`), rpc.Quote(text)...), `}],"isError":true,"_meta":{"aurora/fault":`...)
-	if detail == nil {
-		detail = []byte("null")
-	}
-	return r.form(!cacheable).Pass(append(append(b, detail...), "}}"...))
+	return r.form(!cacheable).Pass(question.Failed(f))
 }
 
 // mayApprove reports whether the client's user can be asked for an approval.

@@ -265,6 +265,7 @@ func TestAServersElicitationReachesTheClientAndItsAnswerTheServer(t *testing.T) 
 
 func TestAnApprovalIsAskedOfTheClientsUser(t *testing.T) {
 	r := front(t, asking, map[string]string{"s": "echo"})
+	var denials []string
 	r.ways(t, func(t *testing.T, connect func(*mcp.ClientOptions) *mcp.ClientSession) {
 		asked := 0
 		decision := "once"
@@ -288,12 +289,43 @@ func TestAnApprovalIsAskedOfTheClientsUser(t *testing.T) {
 		decision = "deny"
 		if res := call("two " + t.Name()); !res.IsError || asked != 2 {
 			t.Errorf("denied: %q after %d questions", text(res), asked)
+		} else {
+			denials = append(denials, text(res))
 		}
 	})
 	list, err := r.gate.Approvals.List(t.Context(), approval.Pending)
 	if err != nil || len(list) != 0 {
 		t.Errorf("left open: %v, %v", list, err)
 	}
+	for _, told := range denials {
+		_, id, _ := strings.Cut(told, "platform approvals revoke ")
+		if _, err := r.gate.Approvals.Show(t.Context(), id); err != nil && strings.Contains(told, "said no") || !strings.Contains(told, "s.echo") {
+			t.Errorf("the model is told %q: %v", told, err)
+		}
+	}
+}
+
+func TestAModelWhoseUserDoesNotDecideIsToldToolReasonIdAndCommand(t *testing.T) {
+	r := front(t, asking, map[string]string{"s": "echo"})
+	r.ways(t, func(t *testing.T, connect func(*mcp.ClientOptions) *mcp.ClientSession) {
+		cs := connect(&mcp.ClientOptions{Capabilities: &mcp.ClientCapabilities{}, ElicitationHandler: func(context.Context, *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+			return &mcp.ElicitResult{Action: "cancel"}, nil
+		}})
+		res, err := cs.CallTool(deadline(t), &mcp.CallToolParams{Name: "mcp__s__echo", Arguments: map[string]any{"message": t.Name()}})
+		if err != nil || !res.IsError {
+			t.Fatalf("got %v, %v", res, err)
+		}
+		list, err := r.gate.Approvals.List(t.Context(), approval.Pending)
+		if err != nil || len(list) == 0 {
+			t.Fatalf("open are %v, %v", list, err)
+		}
+		told := text(res)
+		if !strings.Contains(told, "s.echo") || !strings.Contains(told, "platform approvals approve ") || !slices.ContainsFunc(list, func(a approval.Approval) bool {
+			return strings.Contains(told, a.ID) && strings.Contains(told, a.Reason)
+		}) {
+			t.Errorf("the model is told %q; open are %+v", told, list)
+		}
+	})
 }
 
 func TestAClientThatCannotShowAQuestionIsToldHowToApprove(t *testing.T) {

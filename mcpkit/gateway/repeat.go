@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"errors"
 
 	"github.com/aurorabot-dev/platform/internal/jsontext"
 	"github.com/aurorabot-dev/platform/mcpkit/catalog"
@@ -57,6 +58,7 @@ func (r *request) resume(ctx context.Context, c *host.Call) (id string, _ *rpc.E
 		return "", nil // the client is asked again
 	}
 	if allowed, err := r.decide(ctx, s.Approval, answer); err != nil || !allowed {
+		r.undecided = errors.Is(err, question.ErrUndecided)
 		return "", nil // the gate says why
 	}
 	c.Approval = s.Approval

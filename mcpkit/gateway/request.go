@@ -22,6 +22,7 @@ type request struct {
 	stateless bool            // the request speaks 2026-07-28
 	caps      json.RawMessage // the client's capabilities; nil: not told
 	end       ask.Far         // the client as servers are told of it; see far
+	undecided bool            // the client's user was asked for an approval and gave no answer
 }
 
 // admit checks the revision that the request speaks, and finds the capabilities of

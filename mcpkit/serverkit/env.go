@@ -65,7 +65,11 @@ func ResolveCommand(name, dir, path, exeDir string) (string, error) {
 		if !filepath.IsAbs(file) {
 			file = filepath.Join(dir, file)
 		}
-		if err := executable(file); err != nil {
+		err := executable(file)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return "", missingProgram(file)
+		case err != nil:
 			return "", fmt.Errorf("command %q (%s): %w", name, file, err)
 		}
 		return filepath.Clean(file), nil
@@ -93,6 +97,15 @@ func ResolveCommand(name, dir, path, exeDir string) (string, error) {
 	return "", fmt.Errorf("command %q is neither beside the platform (%s) nor in PATH (%s): %w", name, exeDir, path, exec.ErrNotFound)
 }
 
+// missingProgram is the path of a program that is not there.
+type missingProgram string
+
+func (p missingProgram) Error() string {
+	return fmt.Sprintf("there is no program %s: build or install it, or mend the command", string(p))
+}
+
+func (p missingProgram) Unwrap() error { return exec.ErrNotFound }
+
 // ofWindows says what to write in place of a command that only Windows has; empty for
 // any other command.
 func ofWindows(name string) string {
@@ -117,8 +130,6 @@ func ofWindows(name string) string {
 func executable(file string) error {
 	info, err := os.Stat(file)
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return exec.ErrNotFound
 	case err != nil:
 		return err
 	case info.IsDir():

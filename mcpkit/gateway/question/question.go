@@ -145,7 +145,7 @@ func Approval(tool string, f *fault.Error, args json.RawMessage) json.RawMessage
 }
 
 // Decide takes a person's answer to [Approval]. The error says that there is no
-// decision.
+// decision; it is [ErrUndecided] where the person made none.
 func Decide(ctx context.Context, a Approver, client, id string, answer json.RawMessage) (allowed bool, err error) {
 	actor := "gateway"
 	if client != "" {
@@ -161,7 +161,38 @@ func Decide(ctx context.Context, a Approver, client, id string, answer json.RawM
 		_, err = a.Deny(ctx, id, actor, "declined in the client")
 		return false, err
 	}
-	return false, errUndecided
+	return false, ErrUndecided
 }
 
-var errUndecided = errors.New("the client's user did not decide; the question stays open")
+// ErrUndecided says that the client's user closed the question without an answer.
+var ErrUndecided = errors.New("the client's user did not decide; the question stays open")
+
+// Open is the fault f of a call that needs an approval, once the client's user was asked
+// and did not decide.
+func Open(f *fault.Error) *fault.Error {
+	open := *f
+	open.Message += "; the client's user was asked and did not decide, so the question stays open"
+	return &open
+}
+
+// Refused is the fault of a call of a tool whose approval the client's user denied. F is
+// the fault that asked for it, id the approval's.
+func Refused(tool, id string, f *fault.Error) *fault.Error {
+	return fault.New(fault.Denied, "%s was not called: the client's user was asked and said no. The question was: %s. "+
+		"A person can take the answer back with: platform approvals revoke %s", tool, f.Message, id)
+}
+
+// Failed is the result of tools/call that tells a fault, and how a person can allow the
+// call where it needs an approval.
+func Failed(f *fault.Error) []byte {
+	text := f.Message
+	if id := ApprovalID(f); id != "" {
+		text += fmt.Sprintf(". A person can allow it with: platform approvals approve %s. Then make the call again.", id)
+	}
+	detail, _ := json.Marshal(f) // a fault always marshals, or has no data
+	b := append(append([]byte(`{"content":[{"type":"text","text":`), rpc.Quote(text)...), `}],"isError":true,"_meta":{"aurora/fault":`...)
+	if detail == nil {
+		detail = []byte("null")
+	}
+	return append(append(b, detail...), "}}"...)
+}

@@ -85,8 +85,13 @@ type Cell struct {
 	Style Style
 }
 
-// maxColumn is the widest that a column of a table gets, but for the last.
-const maxColumn = 64
+// maxColumn is the widest that a column of a table gets, but for the last; minColumn is
+// the least to which a narrow terminal shortens it, and minLast what is left for the last.
+const (
+	maxColumn = 64
+	minColumn = 6
+	minLast   = 12
+)
 
 // Table writes rows in aligned columns. On a terminal cells are cut to the widest
 // that a column gets, and the last to what fits. Elsewhere nothing is cut: a longer
@@ -114,6 +119,7 @@ func (c *Console) Table(header []string, rows [][]Cell) {
 			}
 		}
 	}
+	c.shrink(widths, rows)
 	for _, row := range rows {
 		var b strings.Builder
 		used := 0
@@ -129,6 +135,45 @@ func (c *Console) Table(header []string, rows [][]Cell) {
 		}
 		fmt.Fprintln(c, strings.TrimRight(b.String(), " "))
 	}
+}
+
+// shrink makes columns narrower, the widest first, until the terminal has room for all
+// but the last and for some of that, and cuts their cells.
+func (c *Console) shrink(widths []int, rows [][]Cell) {
+	if c.width == 0 || len(widths) == 0 {
+		return
+	}
+	columns := widths[:len(widths)-1]
+	total := 0
+	for _, w := range columns {
+		total += w + 2
+	}
+	for ; total > c.width-minLast; total-- {
+		widest := 0
+		for i, w := range columns {
+			if w > columns[widest] {
+				widest = i
+			}
+		}
+		if columns[widest] <= minColumn {
+			break
+		}
+		columns[widest]--
+	}
+	for _, row := range rows {
+		for i := range min(len(row)-1, len(columns)) {
+			row[i].Text = Cut(row[i].Text, columns[i])
+		}
+	}
+}
+
+// Thousands is a number with commas.
+func Thousands(n int64) string {
+	s := fmt.Sprint(n)
+	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
 }
 
 // Fit cuts s to what a line still holds after used columns; where lines are not

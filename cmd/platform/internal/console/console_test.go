@@ -33,3 +33,27 @@ func TestNothingInATableSteersTheTerminal(t *testing.T) {
 		t.Errorf("written is %q", s)
 	}
 }
+
+func TestATableFitsANarrowTerminal(t *testing.T) {
+	rows := [][]Cell{{{Text: "com.example.search"}, {Text: "ready"}, {Text: "mcp__com_example_search__get_sum"}, {Text: "Adds two numbers and tells the sum of them."}}}
+	var out bytes.Buffer
+	(&Console{w: &out, width: 60}).Table([]string{"SERVER", "STATE", "NAME", "ABOUT"}, rows)
+	want := "SERVER              STATE  NAME                 ABOUT\n" +
+		"com.example.search  ready  mcp__com_example_s…  Adds two n…\n"
+	if out.String() != want {
+		t.Errorf("written is\n%swant\n%s", out.String(), want)
+	}
+	for line := range strings.Lines(out.String()) {
+		if Width(strings.TrimSuffix(line, "\n")) > 60 {
+			t.Errorf("too wide: %q", line)
+		}
+	}
+}
+
+func TestThousandsHaveCommas(t *testing.T) {
+	for n, want := range map[int64]string{0: "0", 999: "999", 1000: "1,000", 1234567: "1,234,567", -100: "-100", -1000: "-1,000"} {
+		if got := Thousands(n); got != want {
+			t.Errorf("%d is %q, want %q", n, got, want)
+		}
+	}
+}

@@ -18,9 +18,11 @@ type approveOptions struct {
 func newApproveCommand(c *cli.Env) *cobra.Command {
 	var o approveOptions
 	cmd := c.JSONFlag(&cobra.Command{
-		Use:   "approve ID",
+		Use:   "approve [ID]",
 		Short: "Allow a call: once, for this session, or always with these arguments",
-		Args:  cli.Args(cobra.ExactArgs(1)),
+		Long: `Allow a call. Without ID the only question that is open is meant; the beginning of an
+id is enough.`,
+		Args: cli.Args(cobra.MaximumNArgs(1)),
 		RunE: c.Online(func(ctx context.Context, client *control.Client, a []string) error {
 			return runApprove(ctx, c, client, o, a)
 		}),
@@ -39,7 +41,11 @@ func runApprove(ctx context.Context, c *cli.Env, client *control.Client, o appro
 	if o.always {
 		scope = approval.Always
 	}
-	v, err := client.Approve(ctx, a[0], control.Answer{Scope: scope, Actor: cli.Actor()})
+	id, err := pick(ctx, client, a)
+	if err != nil {
+		return err
+	}
+	v, err := client.Approve(ctx, id, control.Answer{Scope: scope, Actor: cli.Actor()})
 	if err != nil {
 		return err
 	}

@@ -17,9 +17,11 @@ type denyOptions struct {
 func newDenyCommand(c *cli.Env) *cobra.Command {
 	var o denyOptions
 	cmd := c.JSONFlag(&cobra.Command{
-		Use:   "deny ID",
+		Use:   "deny [ID]",
 		Short: "Refuse a call",
-		Args:  cli.Args(cobra.ExactArgs(1)),
+		Long: `Refuse a call. Without ID the only question that is open is meant; the beginning of an
+id is enough.`,
+		Args: cli.Args(cobra.MaximumNArgs(1)),
 		RunE: c.Online(func(ctx context.Context, client *control.Client, a []string) error {
 			return runDeny(ctx, c, client, o, a)
 		}),
@@ -29,7 +31,11 @@ func newDenyCommand(c *cli.Env) *cobra.Command {
 }
 
 func runDeny(ctx context.Context, c *cli.Env, client *control.Client, o denyOptions, a []string) error {
-	v, err := client.Deny(ctx, a[0], control.Answer{Actor: cli.Actor(), Reason: o.reason})
+	id, err := pick(ctx, client, a)
+	if err != nil {
+		return err
+	}
+	v, err := client.Deny(ctx, id, control.Answer{Actor: cli.Actor(), Reason: o.reason})
 	if err != nil {
 		return err
 	}

@@ -24,7 +24,11 @@ it is told no. Calls that were sent already go on.`,
 }
 
 func runRevoke(ctx context.Context, c *cli.Env, client *control.Client, a []string) error {
-	v, err := client.Revoke(ctx, a[0], control.Answer{Actor: cli.Actor()})
+	id, err := pick(ctx, client, a)
+	if err != nil {
+		return err
+	}
+	v, err := client.Revoke(ctx, id, control.Answer{Actor: cli.Actor()})
 	if err != nil {
 		return err
 	}

@@ -25,7 +25,11 @@ func newShowCommand(c *cli.Env) *cobra.Command {
 }
 
 func runShow(ctx context.Context, c *cli.Env, client *control.Client, a []string) error {
-	v, err := client.Approval(ctx, a[0])
+	id, err := pick(ctx, client, a)
+	if err != nil {
+		return err
+	}
+	v, err := client.Approval(ctx, id)
 	if err != nil {
 		return err
 	}
@@ -41,12 +45,12 @@ func showApproval(c *cli.Env, v approval.Approval) error {
 		cut = fmt.Sprintf("the arguments have %s; this is their beginning", console.Bytes(v.Size))
 	}
 	if (v.State == approval.Pending || v.State == approval.Approved) && !v.Expires.IsZero() {
-		expires = v.Expires.Format(time.RFC3339)
+		expires = v.Expires.Local().Format(time.RFC3339)
 	}
 	for _, row := range [][2]string{
 		{"id", v.ID}, {"state", standing(v)}, {"server", v.Server}, {"tool", v.Tool},
 		{"arguments", string(v.Arguments)}, {"cut", cut}, {"risk", v.Risk}, {"why", v.Reason}, {"by", v.Actor}, {"note", v.Note},
-		{"created", v.Created.Format(time.RFC3339)}, {"expires", expires},
+		{"created", v.Created.Local().Format(time.RFC3339)}, {"expires", expires},
 	} {
 		if row[1] != "" {
 			c.Out.Printf("%s %s\n", c.Out.Paint(console.Dim, fmt.Sprintf("%-9s", row[0])), console.Safe(row[1]))

@@ -24,14 +24,15 @@ type answerOptions struct {
 func newAnswerCommand(c *cli.Env) *cobra.Command {
 	var o answerOptions
 	cmd := &cobra.Command{
-		Use:   "answer ID",
+		Use:   "answer [ID]",
 		Short: "Answer what a call's server wants to know",
 		Long: `Answer what a call's server wants to know. On a terminal you are asked for each field;
 with --content the answer is one JSON object with the fields of the form, "{}" for
 a page that was visited. Where there are several questions, --question says which
-one is meant; the others are then declined.`,
+one is meant; the others are then declined. Without ID the only call that waits is meant; the
+beginning of an id is enough.`,
 		Example: `  platform calls answer 01M8MQPYK60HTSJTRV6YJN0499 --content '{"name":"Ada"}'`,
-		Args:    cli.Args(cobra.ExactArgs(1)),
+		Args:    cli.Args(cobra.MaximumNArgs(1)),
 		RunE: c.Online(func(ctx context.Context, client *control.Client, a []string) error {
 			return runAnswer(ctx, c, client, o, a)
 		}),
@@ -46,12 +47,16 @@ one is meant; the others are then declined.`,
 }
 
 func runAnswer(ctx context.Context, c *cli.Env, client *control.Client, o answerOptions, a []string) error {
-	state, err := client.CallState(ctx, a[0], false)
+	id, err := pick(ctx, client, a)
+	if err != nil {
+		return err
+	}
+	state, err := client.CallState(ctx, id, false)
 	if err != nil {
 		return err
 	}
 	if state.Input == nil {
-		return fmt.Errorf("the call %s waits for nothing: it is %s", console.Safe(a[0]), state.State)
+		return fmt.Errorf("the call %s waits for nothing: it is %s", console.Safe(id), state.State)
 	}
 	var replies ask.Replies
 	switch {
@@ -73,7 +78,7 @@ func runAnswer(ctx context.Context, c *cli.Env, client *control.Client, o answer
 	if err != nil {
 		return err
 	}
-	return client.AnswerInput(ctx, a[0], control.InputAnswer{Replies: replies, Actor: cli.Actor()})
+	return client.AnswerInput(ctx, id, control.InputAnswer{Replies: replies, Actor: cli.Actor()})
 }
 
 // repliesOf is one reply to the question that is meant and a no to the others. A

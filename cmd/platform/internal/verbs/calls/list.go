@@ -32,7 +32,7 @@ func newListCommand(c *cli.Env) *cobra.Command {
 }
 
 func runList(ctx context.Context, c *cli.Env, client *control.Client, o listOptions) error {
-	state := "input_required"
+	state := waiting
 	if o.all {
 		state = ""
 	}

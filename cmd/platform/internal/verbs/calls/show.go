@@ -12,9 +12,11 @@ import (
 
 func newShowCommand(c *cli.Env) *cobra.Command {
 	return c.JSONFlag(&cobra.Command{
-		Use:   "show ID",
+		Use:   "show [ID]",
 		Short: "Show a call and what it waits for",
-		Args:  cli.Args(cobra.ExactArgs(1)),
+		Long: `Show a call and what it waits for. Without ID the only call that waits for an answer is
+meant; the beginning of an id is enough.`,
+		Args:  cli.Args(cobra.MaximumNArgs(1)),
 		RunE: c.Online(func(ctx context.Context, client *control.Client, a []string) error {
 			return runShow(ctx, c, client, a)
 		}),
@@ -22,7 +24,11 @@ func newShowCommand(c *cli.Env) *cobra.Command {
 }
 
 func runShow(ctx context.Context, c *cli.Env, client *control.Client, a []string) error {
-	s, err := client.CallState(ctx, a[0], false)
+	id, err := pick(ctx, client, a)
+	if err != nil {
+		return err
+	}
+	s, err := client.CallState(ctx, id, false)
 	if err != nil {
 		return err
 	}

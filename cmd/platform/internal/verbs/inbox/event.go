@@ -27,7 +27,7 @@ func (f *filter) flags(cmd *cobra.Command) {
 // typeFlags gives a verb --type and --since.
 func typeFlags(cmd *cobra.Command, typ, since *string) {
 	cmd.Flags().StringVar(typ, "type", "", "only this type, or the beginning of one followed by *")
-	cmd.Flags().StringVar(since, "since", "", "only events since then: 10m, 2h, 7d, or a date with time")
+	cmd.Flags().StringVar(since, "since", "", "only events since then: 10m, 7d, 15:00, yesterday, or a date with time")
 }
 
 // typeStyle colours an event's type by what it means for a person.

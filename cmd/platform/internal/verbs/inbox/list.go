@@ -3,7 +3,6 @@ package inbox
 import (
 	"errors"
 	"fmt"
-	"github.com/aurorabot-dev/platform/cmd/platform/internal/console"
 	"os"
 	"slices"
 	"time"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/aurorabot-dev/platform/bridge/inbox/queue"
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/cli"
+	"github.com/aurorabot-dev/platform/cmd/platform/internal/console"
 )
 
 // listOptions are the flags of the verb.
@@ -80,5 +80,26 @@ func runList(c *cli.Env, o listOptions) error {
 		return nil
 	}
 	c.Out.Table([]string{"TIME", "AGE", "TYPE", "SOURCE", "SUMMARY"}, rows)
+	return tellRest(c, q, o, len(rows))
+}
+
+// tellRest says on standard error that there are more events than were listed.
+func tellRest(c *cli.Env, q queue.Dir, o listOptions, listed int) error {
+	if listed < o.n {
+		return nil
+	}
+	of := ""
+	if o.Type == "" && o.Source == "" && o.since == "" {
+		stats, err := q.Stats()
+		if err != nil {
+			return err
+		}
+		files := stats[o.folder].Files
+		if files <= int64(listed) {
+			return nil
+		}
+		of = " of " + console.Thousands(files)
+	}
+	c.Err.Printf("%s\n", c.Err.Paint(console.Dim, fmt.Sprintf("the latest %d%s; -n shows more", listed, of)))
 	return nil
 }

@@ -87,7 +87,7 @@ func showEvent(c *cli.Env, it *queue.Item) {
 	h, p := it.Envelope.Header, it.Envelope.Payload
 	line("type", p.Type)
 	line("source", strings.TrimSuffix(h.Source.App+" #"+h.Source.Instance, " #"))
-	line("time", fmt.Sprintf("%s (%s ago)", h.Timestamp.Format(time.RFC3339), console.Age(time.Since(h.Timestamp.Time))))
+	line("time", fmt.Sprintf("%s (%s ago)", h.Timestamp.Local().Format(time.RFC3339), console.Age(time.Since(h.Timestamp.Time))))
 	line("id", h.MessageID)
 	line("method", h.Method)
 	if h.Seq > 0 {
@@ -96,7 +96,7 @@ func showEvent(c *cli.Env, it *queue.Item) {
 	line("answers", h.CorrelationID)
 	line("session", p.SessionID)
 	if p.ExpireAt != nil {
-		line("expires", p.ExpireAt.Format(time.RFC3339))
+		line("expires", p.ExpireAt.Local().Format(time.RFC3339))
 	}
 	line("summary", p.Summary)
 	var data struct {
