@@ -16,7 +16,7 @@ func newShowCommand(c *cli.Env) *cobra.Command {
 		Short: "Show a call and what it waits for",
 		Long: `Show a call and what it waits for. Without ID the only call that waits for an answer is
 meant; the beginning of an id is enough.`,
-		Args:  cli.Args(cobra.MaximumNArgs(1)),
+		Args: cli.Args(cobra.MaximumNArgs(1)),
 		RunE: c.Online(func(ctx context.Context, client *control.Client, a []string) error {
 			return runShow(ctx, c, client, a)
 		}),
