@@ -16,7 +16,6 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
-	"sync"
 	"time"
 
 	"github.com/aurorabot-dev/platform/mcpkit/catalog"
@@ -26,11 +25,10 @@ import (
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
 	"github.com/aurorabot-dev/platform/mcpkit/host/ask"
 	"github.com/aurorabot-dev/platform/mcpkit/host/egress"
+	"github.com/aurorabot-dev/platform/mcpkit/host/offered"
 	"github.com/aurorabot-dev/platform/mcpkit/host/schemas"
 	"github.com/aurorabot-dev/platform/mcpkit/openai"
-	"github.com/aurorabot-dev/platform/mcpkit/policy/review"
 	"github.com/aurorabot-dev/platform/mcpkit/policy/review/injection"
-	"github.com/aurorabot-dev/platform/mcpkit/redact"
 	"github.com/aurorabot-dev/platform/mcpkit/signal"
 	"github.com/aurorabot-dev/platform/mcpkit/toolcall"
 )
@@ -170,12 +168,7 @@ type Host struct {
 	schemas   *schemas.Checker
 	exports   openai.Cache
 	questions ask.Pending
-
-	mu       sync.Mutex
-	snap     *client.Snapshot // what table was made of
-	table    *catalog.Table
-	reviewed time.Time      // when table was, or done
-	gone     *catalog.Table // tools that were in the catalogue and are not now
+	offered   *offered.Catalogue
 }
 
 // New makes a Host.
@@ -198,8 +191,12 @@ func New(o Options) *Host {
 	if o.InputTimeout <= 0 {
 		o.InputTimeout = defaultInput
 	}
+	of := offered.Options{Tools: o.Client.Tools, Down: o.Down, Prefix: o.Prefix, Logger: o.Logger}
+	if o.Gate != nil {
+		of.Review = o.Gate.Review
+	}
 	return &Host{
-		o: o, schemas: schemas.New(o.Logger),
+		o: o, schemas: schemas.New(o.Logger), offered: offered.New(of),
 		out: egress.Filter{Sink: o.Sink, Logger: o.Logger, Redact: o.Redact, Store: o.Store, MaxResult: o.MaxResult},
 	}
 }
@@ -216,65 +213,11 @@ func (h *Host) AnswerInput(callID string, answers ask.Replies, actor string) err
 }
 
 // Table is the current catalogue by name.
-func (h *Host) Table() *catalog.Table {
-	snap := h.o.Client.Tools()
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.snap != snap {
-		h.remember(snap.Tools)
-		h.snap, h.table = snap, catalog.NewTable(h.o.Prefix, snap.Tools)
-		h.reviewed = time.Time{}
-	}
-	if h.reviewed != done && time.Since(h.reviewed) > reviewRetry {
-		h.review(snap.Tools)
-	}
-	return h.table
-}
+func (h *Host) Table() *catalog.Table { return h.offered.Table() }
 
 // Reconsider has the catalogue reviewed once more before its next use: other rules
 // may trust a server that was seen before, and approve it at first sight.
-func (h *Host) Reconsider() {
-	h.mu.Lock()
-	h.reviewed = time.Time{}
-	h.mu.Unlock()
-}
-
-// reviewRetry is the pause after a review that failed, as on a full disk.
-const reviewRetry = time.Second
-
-// done stands for a review that succeeded.
-var done = time.Unix(1<<40, 0)
-
-// reviewTimeout bounds the review of a catalogue; past it tools that were not
-// reviewed are asked about.
-const reviewTimeout = 10 * time.Second
-
-// review has a new catalogue looked through before any of it can be called.
-func (h *Host) review(tools []*catalog.Tool) {
-	if h.o.Gate == nil {
-		h.reviewed = done
-		return
-	}
-	h.reviewed = time.Now()
-	ctx, cancel := context.WithTimeout(context.Background(), reviewTimeout)
-	defer cancel()
-	report, err := h.o.Gate.Review(ctx, tools)
-	if err != nil {
-		h.o.Logger.Error("reviewing the catalogue failed; its new tools are asked about until it is tried again", "error", err)
-	} else {
-		h.reviewed = done
-	}
-	if report == nil {
-		return
-	}
-	for _, s := range report.Servers {
-		for _, t := range s.Tools {
-			if t.State == review.Changed || t.State == review.Added || len(t.Findings) > 0 {
-				h.o.Logger.Warn("tool wants a review", "server", s.Server, "tool", t.Tool, "state", t.State, "findings", len(t.Findings))
-			}
-		}
-	}
-}
+func (h *Host) Reconsider() { h.offered.Reconsider() }
 
 // Export is the current catalogue, or one server's part of it, as function tools
 // under a provider profile; empty means the default one, and every server.
@@ -291,7 +234,7 @@ func (h *Host) Export(profile, server string) (*openai.Export, error) {
 func (h *Host) Call(ctx context.Context, c Call) (*Result, error) {
 	line := h.begin(ctx, c)
 
-	tool, err := h.resolve(c)
+	tool, err := h.offered.Find(c.Name, c.Tool)
 	if err != nil {
 		return nil, line.unresolved(err)
 	}
@@ -350,69 +293,4 @@ func (h *Host) Call(ctx context.Context, c Call) (*Result, error) {
 	run.complete(line, res)
 	line.completed(res, result)
 	return res, nil
-}
-
-// maxGone bounds the tools that are remembered after they left the catalogue.
-const maxGone = 5000
-
-// remember keeps the tools that are about to leave the catalogue.
-func (h *Host) remember(next []*catalog.Tool) {
-	if h.table == nil || h.o.Down == nil {
-		return
-	}
-	now := make(map[catalog.ID]bool, len(next))
-	for _, t := range next {
-		now[t.ID()] = true
-	}
-	var gone []*catalog.Tool
-	for _, t := range h.table.Tools() {
-		if !now[t.ID()] {
-			now[t.ID()] = true
-			gone = append(gone, t)
-		}
-	}
-	if h.gone != nil {
-		for _, t := range h.gone.Tools() {
-			if !now[t.ID()] && len(gone) < maxGone {
-				gone = append(gone, t)
-			}
-		}
-	}
-	h.gone = catalog.NewTable(h.o.Prefix, gone)
-}
-
-// resolve finds the tool that a name means. A tool whose server is down is told
-// apart from one that does not exist.
-func (h *Host) resolve(c Call) (*catalog.Tool, error) {
-	table := h.Table()
-	tool, err := find(table, c)
-	if now, former := table.Renamed(c.Name); former && err == nil && c.Tool == (catalog.ID{}) {
-		h.o.Logger.Info("a tool was called by a former name", "name", redact.Show(c.Name), "now", now)
-	}
-	if err == nil || fault.From(err).Code != fault.ToolNotFound {
-		return tool, err
-	}
-	h.mu.Lock()
-	gone := h.gone
-	h.mu.Unlock()
-	if gone == nil {
-		return nil, err
-	}
-	if was, e := find(gone, c); e == nil {
-		if down := h.o.Down(was.Source.Server); down != nil {
-			return nil, down
-		}
-	}
-	return nil, err
-}
-
-// find is the tool that a call means in a table.
-func find(table *catalog.Table, c Call) (*catalog.Tool, error) {
-	if c.Tool == (catalog.ID{}) {
-		return table.Resolve(c.Name)
-	}
-	if tool := table.Tool(c.Tool); tool != nil {
-		return tool, nil
-	}
-	return nil, fault.New(fault.ToolNotFound, "%s is not offered any more", redact.Show(c.Tool.Canonical()))
 }
