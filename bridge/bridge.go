@@ -29,6 +29,7 @@ import (
 
 	"github.com/aurorabot-dev/platform/amp"
 	"github.com/aurorabot-dev/platform/bridge/bus"
+	"github.com/aurorabot-dev/platform/bridge/internal/large"
 	"github.com/aurorabot-dev/platform/internal/jsontext"
 	"github.com/aurorabot-dev/platform/mcpkit/signal"
 )
@@ -66,10 +67,7 @@ type Options struct {
 }
 
 // Store keeps large data; *artifact.Store behind an adapter is one.
-type Store interface {
-	// Put keeps data durably and describes where as a JSON-able value.
-	Put(ctx context.Context, data []byte, mediaType string) (any, error)
-}
+type Store = large.Store
 
 // Counts are totals since the bridge was made.
 type Counts struct {
@@ -82,10 +80,13 @@ type Bridge struct {
 	o      Options
 	ctx    context.Context // ends when Close gives up
 	cancel context.CancelFunc
+	large  *large.Keeper
 
 	mu     sync.Mutex
 	lanes  map[string]*lane
 	closed bool
+	held   int            // events that wait until their data can be kept
+	why    error          // of the latest of them
 	work   sync.WaitGroup // goroutines of lanes
 
 	accepted, duplicate, rejected, expired, waiting atomic.Int64
@@ -112,7 +113,7 @@ func New(o Options) *Bridge {
 		o.LaneSize = defaultLane
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	return &Bridge{o: o, ctx: ctx, cancel: cancel, lanes: make(map[string]*lane)}
+	return &Bridge{o: o, ctx: ctx, cancel: cancel, large: large.New(o.MaxData, o.Store, o.Logger), lanes: make(map[string]*lane)}
 }
 
 // ErrClosed is what Observe returns after Close.
@@ -263,6 +264,10 @@ type rejection struct {
 	Kept      string `json:"kept,omitempty"` // the file's name under rejected/
 	MessageID string `json:"message_id,omitempty"`
 }
+
+// Held says why events wait before they come to the bus: their large data cannot be
+// kept, as on a full disk. It is nil where none does.
+func (b *Bridge) Held() error { return b.large.Held() }
 
 // Counts returns the totals so far.
 func (b *Bridge) Counts() Counts {

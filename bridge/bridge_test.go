@@ -16,6 +16,7 @@ import (
 
 	"github.com/aurorabot-dev/platform/amp"
 	"github.com/aurorabot-dev/platform/bridge/bus"
+	"github.com/aurorabot-dev/platform/bridge/internal/large"
 	"github.com/aurorabot-dev/platform/mcpkit/artifact"
 	"github.com/aurorabot-dev/platform/mcpkit/signal"
 )
@@ -299,16 +300,16 @@ func (s *shelf) Put(_ context.Context, data []byte, _ string) (any, error) {
 }
 
 func TestLargeDataBecomesAPreviewAndAnArtifact(t *testing.T) {
-	large := `{"blob":"` + strings.Repeat("é", 300_000) + `"}`
+	content := `{"blob":"` + strings.Repeat("é", 300_000) + `"}`
 	shelf := &shelf{}
-	m := through(t, Options{Store: shelf}, signal.Signal{Kind: signal.AppEvent, Server: "app", Params: json.RawMessage(`{"type":"t","data":` + large + `}`)})
+	m := through(t, Options{Store: shelf}, signal.Signal{Kind: signal.AppEvent, Server: "app", Params: json.RawMessage(`{"type":"t","data":` + content + `}`)})
 	data := m.items[0].Envelope.Payload.Data
-	var o oversized
+	var o large.Data
 	if err := json.Unmarshal(data, &o); err != nil {
 		t.Fatal(err)
 	}
-	if len(data) > 5000 || !o.Truncated || o.Size != len(large) || !strings.HasPrefix(large, strings.TrimSuffix(o.Preview, "…")) ||
-		len(shelf.kept) != 1 || string(shelf.kept[0]) != large {
+	if len(data) > 5000 || !o.Truncated || o.Size != len(content) || !strings.HasPrefix(content, strings.TrimSuffix(o.Preview, "…")) ||
+		len(shelf.kept) != 1 || string(shelf.kept[0]) != content {
 		t.Errorf("data is %.200s", data)
 	}
 }
@@ -347,7 +348,7 @@ func TestAnEventWaitsUntilItsLargeDataIsKept(t *testing.T) {
 		if len(m.items) != 1 || len(acks) != 1 || len(store.kept) != 1 {
 			t.Fatalf("%d events, %d acks, %d contents kept; want one of each", len(m.items), len(acks), len(store.kept))
 		}
-		var o oversized
+		var o large.Data
 		if err := json.Unmarshal(m.items[0].Envelope.Payload.Data, &o); err != nil || o.Artifact == nil {
 			t.Errorf("the event names no artifact: %+v, %v", o, err)
 		}
@@ -364,10 +365,17 @@ func TestAnEventWhoseLargeDataIsNotKeptIsNeitherPublishedNorAcknowledged(t *test
 			t.Fatal(err)
 		}
 		<-store.tried
+		<-store.tried // so the first failure is noted
+		if err := b.Held(); !errors.Is(err, syscall.ENOSPC) {
+			t.Errorf("why events wait is %v", err)
+		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		if err := b.Close(ctx); err == nil {
 			t.Error("closing did not say that a signal was not published")
+		}
+		if err := b.Held(); err != nil {
+			t.Errorf("after the end events wait: %v", err)
 		}
 		if len(m.items) != 0 || len(acks) != 0 {
 			t.Errorf("%d events were published and %d acknowledged without their data", len(m.items), len(acks))

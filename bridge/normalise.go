@@ -10,8 +10,8 @@ import (
 
 	"github.com/aurorabot-dev/platform/amp"
 	"github.com/aurorabot-dev/platform/bridge/bus"
+	"github.com/aurorabot-dev/platform/bridge/internal/large"
 	"github.com/aurorabot-dev/platform/internal/jsontext"
-	"github.com/aurorabot-dev/platform/mcpkit/artifact"
 	"github.com/aurorabot-dev/platform/mcpkit/signal"
 )
 
@@ -253,7 +253,6 @@ func claimedID(params json.RawMessage) string {
 
 const (
 	maxSummary = 500
-	maxPreview = 2000
 )
 
 // summary makes one bounded line without secrets.
@@ -261,7 +260,7 @@ func (b *Bridge) summary(s string) string {
 	if s = strings.ToValidUTF8(s, "\uFFFD"); !tidy(s) {
 		s = strings.Join(strings.Fields(s), " ")
 	}
-	return cut(b.o.RedactText(s), maxSummary)
+	return large.Cut(b.o.RedactText(s), maxSummary)
 }
 
 // tidy reports whether s is ASCII with single blanks between its words, and no other
@@ -276,69 +275,12 @@ func tidy(s string) bool {
 	return true
 }
 
-// oversized is what stands in for data that is too large for an envelope.
-type oversized struct {
-	Truncated bool   `json:"truncated"`
-	Size      int    `json:"size"`
-	Preview   string `json:"preview"`
-	Artifact  any    `json:"artifact,omitempty"`
-}
-
 // bound takes secrets out of data and moves it to the store if it is too large.
 func (b *Bridge) bound(data json.RawMessage) json.RawMessage {
 	if len(data) == 0 {
 		return nil
 	}
-	if data = b.o.Redact(data); len(data) <= b.o.MaxData {
-		return data
-	}
-	o := oversized{Truncated: true, Size: len(data), Preview: cut(strings.ToValidUTF8(string(data[:min(len(data), maxPreview+utf8.UTFMax)]), "\uFFFD"), maxPreview)}
-	if b.o.Store != nil {
-		o.Artifact = b.keep(data)
-	}
-	raw, err := json.Marshal(o)
-	if err != nil {
-		return nil
-	}
-	return raw
-}
-
-// keep puts data into the store and returns where it is. The content is part of
-// the event, so keep tries until the content is durable: the event waits, like one
-// that the bus does not take, and holds back its server. keep returns nil where the
-// store never takes content of that size, and when the bridge is closed for good;
-// in the latter case the envelope must not be published.
-func (b *Bridge) keep(data json.RawMessage) any {
-	for {
-		ref, err := b.o.Store.Put(b.ctx, data, "application/json")
-		if err == nil {
-			return ref
-		}
-		if b.ctx.Err() != nil {
-			return nil
-		}
-		if errors.Is(err, artifact.ErrTooLarge) {
-			b.o.Logger.Error("large data is cut, as the store takes none of that size", "size", len(data), "error", err)
-			return nil
-		}
-		b.o.Logger.Error("keeping large data failed, trying again", "size", len(data), "error", err)
-		select {
-		case <-time.After(retryPause):
-		case <-b.ctx.Done():
-			return nil
-		}
-	}
-}
-
-// cut shortens s to at most n bytes at a rune's edge.
-func cut(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	for n > 0 && !utf8.RuneStart(s[n]) {
-		n--
-	}
-	return s[:n] + "…"
+	return b.large.Bound(b.ctx, b.o.Redact(data))
 }
 
 // typeOf turns a JSON-RPC method into the tail of a dotted type:
@@ -358,7 +300,7 @@ func typeOf(method string) string {
 	if clean == "" {
 		return "unnamed"
 	}
-	return cut(clean, 100)
+	return large.Cut(clean, 100)
 }
 
 // rawJSON returns b if it is JSON, else b as a JSON string, else nil.

@@ -20,6 +20,7 @@ import (
 	santhosh "github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/aurorabot-dev/platform/amp"
+	"github.com/aurorabot-dev/platform/bridge/internal/large"
 	"github.com/aurorabot-dev/platform/mcpkit/artifact"
 	"github.com/aurorabot-dev/platform/mcpkit/signal"
 )
@@ -62,7 +63,7 @@ func describe(t *testing.T) []byte {
 		t.Fatal(err)
 	}
 	envelope.Schema = ""
-	truncated := object(t, reflect.TypeFor[oversized]())
+	truncated := object(t, reflect.TypeFor[large.Data]())
 	truncated.Description = "Stands in for data that is too large for an envelope."
 	artifactRef := object(t, reflect.TypeFor[artifact.Ref]())
 	artifactRef.Description = "Where something large is kept whole."

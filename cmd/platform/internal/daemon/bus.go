@@ -82,10 +82,18 @@ func (p *Platform) openBus(ctx context.Context, down *teardown.Stack) (err error
 	return nil
 }
 
+// degraded is why events do not get through, or nil.
+func (p *Platform) degraded() error {
+	if err := p.busErr(); err != nil {
+		return err
+	}
+	return p.bridge.Held()
+}
+
 // room says why no more calls of a server can be recorded, with what holds up the bus.
 func (p *Platform) room(server string) error {
 	err := p.bridge.Room(server)
-	if why := p.busErr(); err != nil && why != nil {
+	if why := p.degraded(); err != nil && why != nil {
 		err = fmt.Errorf("%w: %w", err, why)
 	}
 	return err

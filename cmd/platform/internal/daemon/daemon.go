@@ -77,7 +77,7 @@ type Platform struct {
 	secrets   *authority.Secrets
 	artifacts *artifact.Store
 	bus       eventBus
-	busErr    func() error // why events do not get through, or nil
+	busErr    func() error // why the bus does not get on, or nil
 	busCounts func() metrics.Bus
 	metrics   *metrics.Metrics
 	history   *history.Index
@@ -199,7 +199,7 @@ func Run(ctx context.Context, o settings.Options, log *slog.Logger, hooks Hooks)
 	p.Backend = backend.New(backend.Options{
 		Layout: p.layout, Started: p.started, Logger: p.log, Servers: p.servers, Host: p.host, Offers: p.offers, Gate: p.gate,
 		Gateway: p.gateway, View: &p.everything, Journal: p.bus.Journal(), History: p.history, Events: p.bridge.Counts,
-		Degraded: p.busErr, Problems: p.problemsNow,
+		Degraded: p.degraded, Problems: p.problemsNow,
 	})
 	if err := p.openAPI(ctx, down); err != nil {
 		return err

@@ -11,7 +11,7 @@ import (
 // bus, the manifests, the settings and the policy.
 func (p *Platform) problemsNow() []string {
 	out := append(append([]string{}, p.problems...), p.bus.Problems()...)
-	if err := p.busErr(); err != nil {
+	if err := p.degraded(); err != nil {
 		out = append(out, "inbox: "+err.Error())
 	}
 	out = append(out, p.history.Problems()...)
@@ -40,7 +40,7 @@ func (p *Platform) running() map[string]*manifest.Manifest {
 // busMetrics is the state of the bus for a scrape.
 func (p *Platform) busMetrics() metrics.Bus {
 	b := p.busCounts()
-	b.Degraded = p.busErr() != nil
+	b.Degraded = p.degraded() != nil
 	return b
 }
 
