@@ -403,6 +403,7 @@ func TestCloseOnADiskThatFailsSaysWhatIsLeftAndTheNextStartDeliversIt(t *testing
 		t.Errorf("verify: %+v", r)
 	}
 	disk.on.Store(false)
+	opt.CloseTimeout = time.Minute
 	if err := open(t, opt).Close(); err != nil {
 		t.Fatal(err)
 	}
