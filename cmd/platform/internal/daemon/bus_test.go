@@ -16,8 +16,10 @@ import (
 
 	"github.com/aurorabot-dev/platform/bridge/bus"
 	"github.com/aurorabot-dev/platform/bridge/bustest"
+	"github.com/aurorabot-dev/platform/bridge/history/store"
 	"github.com/aurorabot-dev/platform/bridge/inbox"
 	"github.com/aurorabot-dev/platform/bridge/journal"
+	"github.com/aurorabot-dev/platform/cmd/platform/internal/control"
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/daemon/settings"
 )
 
@@ -67,6 +69,7 @@ func TestOneLineOfConfigurationSendsEventsToJetStream(t *testing.T) {
 				if msg.Header.Get("Nats-Msg-Id") == "" {
 					t.Error("the message has no id")
 				}
+				inHistory(wait, t, o.Data)
 				return
 			}
 		}
@@ -100,5 +103,29 @@ func TestWhatIsNotDeliveredAtTheEndIsAWarningAndNoFailure(t *testing.T) {
 	}
 	if said := log.String(); !strings.Contains(said, "level=WARN") || !strings.Contains(said, "the next start delivers the rest") {
 		t.Errorf("the log says %q", said)
+	}
+}
+
+// inHistory waits until the history of the platform on data has the start of s.
+func inHistory(ctx context.Context, t *testing.T, data string) {
+	t.Helper()
+	client, err := control.Dial(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	for {
+		page, err := client.History(ctx, store.Filter{Server: "s", Type: "lifecycle.started"}, store.Page{Limit: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(page.Entries) == 1 {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			t.Fatal("the history does not have it")
+		case <-time.After(20 * time.Millisecond):
+		}
 	}
 }
