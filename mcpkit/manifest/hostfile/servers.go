@@ -101,8 +101,9 @@ func Convert(file string, data []byte) ([]*manifest.Manifest, error) {
 
 // parse is [Parse] for every way of reading.
 func parse(file, dir string, data []byte, o reading) ([]*manifest.Manifest, []*manifest.Fault) {
-	if base := filepath.Base(dir); base == ".vscode" || base == ".cursor" {
-		dir = filepath.Dir(dir)
+	switch filepath.Base(dir) {
+	case ".vscode", ".cursor", ".gemini", ".roo", ".zed", ".kilocode", ".amazonq":
+		dir = filepath.Dir(dir) // hosts start servers in the project
 	}
 	e := variable.Expander{Lenient: !o.strict, Lookup: func(name string) (string, bool) {
 		text, env, ok := variable.Place(name, dir)
@@ -265,7 +266,7 @@ func warnOdd(m *manifest.Manifest, at *yaml.Node, key string, odd []string) {
 	if m.Package != m.Name && m.Name != "" {
 		warn("the name is no package name; the server is known as %s", m.Package)
 	}
-	if c := m.MCP.Command; len(c) == 1 && strings.ContainsAny(c[0], " \t") && !strings.Contains(c[0], "/") {
+	if c := m.MCP.Command; len(c) == 1 && strings.ContainsAny(c[0], " \t") && !strings.ContainsAny(c[0], `/\`) {
 		warn("command is one program, blanks included; put its arguments into args")
 	}
 	for _, text := range odd {

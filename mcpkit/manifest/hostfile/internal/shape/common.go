@@ -13,8 +13,9 @@ import (
 // one entry the first of this list counts.
 var same = []struct{ alias, key string }{
 	{"cmd", "command"}, {"envs", "env"}, {"environment", "env"},
-	{"serverUrl", "url"}, {"httpUrl", "url"}, {"uri", "url"}, {"http_headers", "headers"},
-	{"transport", "type"}, {"transportType", "type"}, {"isActive", "enabled"}, {"envFile", "env_file"},
+	{"serverUrl", "url"}, {"httpUrl", "url"}, {"uri", "url"}, {"baseUrl", "url"}, {"http_headers", "headers"},
+	{"transport", "type"}, {"transportType", "type"}, {"isActive", "enabled"}, {"active", "enabled"}, {"working_directory", "cwd"}, {"workingDirectory", "cwd"},
+	{"envFile", "env_file"},
 	{"excludeTools", "exclude_tools"}, {"disabledTools", "exclude_tools"}, {"disabled_tools", "exclude_tools"},
 	{"includeTools", "include_tools"}, {"enabledTools", "include_tools"}, {"enabled_tools", "include_tools"},
 	{"available_tools", "include_tools"}, {"tools", "include_tools"},

@@ -27,7 +27,7 @@ import (
 
 // Known says, for a person whose file has no servers in it, where servers are
 // looked for.
-const Known = `they stand under "mcpServers", "servers" (VS Code), "context_servers" (Zed), "amp.mcpServers" (Amp), "mcp" (opencode), "mcp_servers" (Codex, TOML) or "extensions" (Goose, YAML)`
+const Known = `they stand under "mcpServers", "servers" (VS Code), "context_servers" (Zed), "amp.mcpServers" (Amp), "mcp" (opencode, Crush), "mcp_servers" (Codex, TOML) or "extensions" (Goose, YAML)`
 
 // Parse parses a file by the ending of its name: TOML, YAML, else JSON.
 func Parse(file string, data []byte, o strict.Options) *strict.Document {
@@ -47,11 +47,12 @@ func Dialect(file string, root *yaml.Node) variable.Dialect {
 	case ".gemini", ".copilot":
 		d.Dollar = true
 	}
-	if filepath.Base(file) == "mcp-config.json" || gemini(root) {
+	if filepath.Base(file) == "mcp-config.json" || gemini(root) || typed(root, "stdio", "http", "sse") != nil {
 		d.Dollar = true
 	}
-	d.Braces = opencode(root) != nil
-	for _, input := range items(Get(root, "inputs")) { // of VS Code
+	d.Braces = typed(root, "local", "remote") != nil
+	inputs := items(Get(root, "inputs")) // of VS Code, in a file of its own and in the settings
+	for _, input := range append(inputs, items(Get(Get(root, "mcp"), "inputs"))...) {
 		id, def := Get(input, "id"), Get(input, "default")
 		if id != nil && def != nil && def.Kind == yaml.ScalarNode {
 			if d.Inputs == nil {
@@ -98,7 +99,8 @@ func Lists(root *yaml.Node, projects bool) (lists []List) {
 		{Path: "context_servers", Node: Get(root, "context_servers")},
 		{Path: "amp.mcpServers", Node: Get(root, "amp.mcpServers")},
 		{Path: "mcp_servers", Node: Get(root, "mcp_servers")},
-		{Path: "mcp", Node: opencode(root), Timeout: "health_timeout"},
+		{Path: "mcp", Node: typed(root, "local", "remote"), Timeout: "health_timeout"}, // opencode
+		{Path: "mcp", Node: typed(root, "stdio", "http", "sse")},                       // Crush
 		{Path: "extensions", Node: goose(root)},
 		{Path: "", Node: bare(root)},
 	} {
@@ -113,7 +115,10 @@ func Lists(root *yaml.Node, projects bool) (lists []List) {
 	if projects {
 		for dir, project := range Members(Get(root, "projects")) {
 			if node := Get(project, "mcpServers"); node != nil && filepath.IsAbs(dir.Value) {
-				lists = append(lists, List{Path: "projects." + dir.Value + ".mcpServers", Node: node, Project: dir.Value, Timeout: "call_timeout"})
+				lists = append(lists, List{
+					Path: "projects." + dir.Value + ".mcpServers", Node: node, Project: dir.Value, Timeout: "call_timeout",
+					Excluded: texts(Get(project, "disabledMcpServers")),
+				})
 			}
 		}
 	}
@@ -131,11 +136,12 @@ func excluded(mcp, list *yaml.Node) (names []string) {
 	return names
 }
 
-// opencode is the mapping under "mcp" whose members are servers, or nil.
-func opencode(root *yaml.Node) *yaml.Node {
+// typed is the mapping under "mcp" whose members are servers with one of these types, or
+// nil.
+func typed(root *yaml.Node, types ...string) *yaml.Node {
 	mcp := Get(root, "mcp")
 	for _, entry := range Members(mcp) {
-		if typ := Get(entry, "type"); typ != nil && (typ.Value == "local" || typ.Value == "remote") {
+		if typ := Get(entry, "type"); typ != nil && slices.Contains(types, typ.Value) {
 			return mcp
 		}
 	}
