@@ -29,6 +29,12 @@ func plainName(prefix, alias string, id ID) (name string, ok bool) {
 	return name, len(name) <= MaxExportName && ownsLabel(cmp.Or(alias, id.Server))
 }
 
+// Label is a server's name, or its alias, as it stands in exported names.
+func Label(server string) string {
+	_, label, _ := parts("", server, ID{})
+	return label
+}
+
 // ownName is plainName, or hashedName where that does not do.
 func ownName(prefix, alias string, id ID) string {
 	if name, ok := plainName(prefix, alias, id); ok {

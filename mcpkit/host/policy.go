@@ -18,7 +18,7 @@ import (
 
 // Gate is what a Host asks before a call is sent; see [policy.Gate].
 type Gate interface {
-	Review(ctx context.Context, tools []*catalog.Tool) (*review.Report, error)
+	Review(ctx context.Context, table *catalog.Table) (*review.Report, error)
 	Decide(ctx context.Context, r policy.Request) (policy.Verdict, error)
 	Await(ctx context.Context, r policy.Request, v policy.Verdict) (policy.Verdict, error)
 	Begin(ctx context.Context, r policy.Request, v policy.Verdict) (*policy.Run, error)

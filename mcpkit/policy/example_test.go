@@ -34,7 +34,7 @@ func Example() {
 		Name: "im.polaris.diary.delete_entry", Description: "Delete the diary's entry of a day for good.",
 		Source: catalog.Source{Server: "im.polaris.diary", OriginalName: "delete_entry"},
 	}
-	if _, err := gate.Review(ctx, []*catalog.Tool{tool}); err != nil {
+	if _, err := gate.Review(ctx, catalog.NewTable("mcp", []*catalog.Tool{tool})); err != nil {
 		panic(err)
 	}
 

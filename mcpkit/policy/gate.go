@@ -54,10 +54,12 @@ func (g *Gate) Read(server string) (Read, error) { return g.Engine.Read(server) 
 func (g *Gate) Spend(server, id string, bytes int) { g.Engine.Spend(server, id, bytes) }
 
 // Review looks through a new catalogue; it is called before the first call of
-// the catalogue's tools. See [review.Pins.Review].
-func (g *Gate) Review(ctx context.Context, tools []*catalog.Tool) (*review.Report, error) {
+// the catalogue's tools. See [review.Pins.Review]. From then on the rules may call the
+// tools by the names under which the table exports them.
+func (g *Gate) Review(ctx context.Context, table *catalog.Table) (*review.Report, error) {
+	g.Engine.Know(table)
 	r := g.Engine.Rules()
-	return g.Pins.Review(ctx, tools, func(server string) bool {
+	return g.Pins.Review(ctx, table.Tools(), func(server string) bool {
 		trust, _ := r.Trust(server)
 		return r.Config().Review.First.Of(trust) == rules.Pin
 	})

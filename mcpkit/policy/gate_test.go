@@ -74,7 +74,7 @@ func pay() *catalog.Tool { return tool("bank", "pay") }
 
 func reviewed(t testing.TB, g *Gate, tools ...*catalog.Tool) *review.Report {
 	t.Helper()
-	r, err := g.Review(t.Context(), tools)
+	r, err := g.Review(t.Context(), catalog.NewTable("mcp", tools))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -234,6 +234,38 @@ func TestAStandingApprovalHoldsForTheSameReasonsAlone(t *testing.T) {
 	r.Tool = pay()
 	g.SetConfig(parse(t, "risk: {bank.pay: critical}\n"))
 	decide(t, g, r, rules.Deny)
+}
+
+// What a store keeps is kept by the pair: a tool whose exported name is another than
+// before is the tool that was approved, whichever of the names a call or a rule has.
+func TestApprovalsPinsAndRulesOutliveANewExportedName(t *testing.T) {
+	const before, now = "mcp__com_example_search__get-sum_9234c2e4", "mcp__com_example_search__get-sum"
+	path, policy := filepath.Join(t.TempDir(), "policy.db"), "trust: {com.example.search: internal}\nrisk: {"+before+": high}\n"
+	sum := tool("com.example.search", "get-sum")
+	g := openGate(t, path, policy)
+	reviewed(t, g, sum)
+	v := decide(t, g, Request{Tool: sum, Arguments: args(`{"sum":1}`)}, rules.Ask)
+	if _, err := g.Approvals.Approve(t.Context(), v.Approval, approval.Always, "anna"); err != nil {
+		t.Fatal(err)
+	}
+	if err := g.Close(); err != nil {
+		t.Fatal(err)
+	}
+	g = openGate(t, path, policy)
+	table := catalog.NewTable("mcp", []*catalog.Tool{sum})
+	if report, err := g.Review(t.Context(), table); err != nil || report.Servers[0].Tools[0].State != review.Approved {
+		t.Fatalf("the definition: %+v, %v", report, err)
+	}
+	for _, name := range []string{before, now} {
+		found, err := table.Resolve(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		decide(t, g, Request{Tool: found, Arguments: args(`{"sum":1}`)}, rules.Allow)
+		if x := g.Engine.Explain(found); x.Risk != "high" || x.RiskRule.Line != 2 || len(x.Idle) > 0 {
+			t.Errorf("%s: %+v", name, x)
+		}
+	}
 }
 
 func TestWhatIsApprovedIsDecidedOnceMoreBeforeItIsSent(t *testing.T) {

@@ -23,8 +23,8 @@ import (
 type Options struct {
 	// Tools are the current tools of all servers.
 	Tools func() *client.Snapshot
-	// Review looks through new tools.
-	Review func(ctx context.Context, tools []*catalog.Tool) (*review.Report, error)
+	// Review looks through a new table.
+	Review func(ctx context.Context, table *catalog.Table) (*review.Report, error)
 	// Down says why a server takes no calls just now, or nil.
 	Down   func(server string) *fault.Error
 	Prefix string // of exported names
@@ -56,7 +56,7 @@ func (c *Catalogue) Table() *catalog.Table {
 		c.reviewed = time.Time{}
 	}
 	if c.reviewed != done && time.Since(c.reviewed) > reviewRetry {
-		c.review(snap.Tools)
+		c.review(c.table)
 	}
 	return c.table
 }
@@ -80,7 +80,7 @@ var done = time.Unix(1<<40, 0)
 const reviewTimeout = 10 * time.Second
 
 // review has a new catalogue looked through before any of it can be called.
-func (c *Catalogue) review(tools []*catalog.Tool) {
+func (c *Catalogue) review(table *catalog.Table) {
 	if c.o.Review == nil {
 		c.reviewed = done
 		return
@@ -88,7 +88,7 @@ func (c *Catalogue) review(tools []*catalog.Tool) {
 	c.reviewed = time.Now()
 	ctx, cancel := context.WithTimeout(context.Background(), reviewTimeout)
 	defer cancel()
-	report, err := c.o.Review(ctx, tools)
+	report, err := c.o.Review(ctx, table)
 	if err != nil {
 		c.o.Logger.Error("reviewing the catalogue failed; its new tools are asked about until it is tried again", "error", err)
 	} else {

@@ -29,6 +29,9 @@ type Engine struct {
 	buckets buckets
 	bytes   byteBudgets
 	current atomic.Pointer[ruling]
+
+	names sync.Mutex
+	table *catalog.Table // that rules know the names of
 }
 
 // NewEngine makes an Engine. Nil rules are the defaults; nil pins leave the
@@ -48,7 +51,17 @@ func (e *Engine) SetConfig(r *rules.Rules) {
 	if r == nil {
 		r = rules.Default()
 	}
-	e.current.Store(&ruling{rules: r})
+	e.names.Lock()
+	defer e.names.Unlock()
+	e.current.Store(&ruling{rules: r.Named(e.table)})
+}
+
+// Know tells of the tools that there are, by whose exported names rules may call them.
+func (e *Engine) Know(table *catalog.Table) {
+	e.names.Lock()
+	defer e.names.Unlock()
+	e.table = table
+	e.current.Store(&ruling{rules: e.Rules().Named(table)})
 }
 
 // Rules are the rules in force.

@@ -30,6 +30,9 @@ type Explanation struct {
 	// Flow is what becomes of a call whose arguments come from data of each
 	// trust, where it differs from Action.
 	Flow []FlowState `json:"flow,omitempty"`
+	// Idle are rules of the file that cover no server or tool that there is: one of
+	// them may be meant for this tool.
+	Idle []rules.Source `json:"idle,omitempty"`
 }
 
 // LimitState is a budget that covers the tool, and what is left of it.
@@ -77,6 +80,7 @@ func (e *Engine) Explain(t *catalog.Tool) Explanation {
 			x.Flow = append(x.Flow, FlowState{from, a, by})
 		}
 	}
+	x.Idle = now.rules.Idle()
 	return x
 }
 
@@ -91,6 +95,9 @@ func (x Explanation) String() string {
 	}
 	for _, f := range x.Flow {
 		s += fmt.Sprintf("  with data of %s trust: %s (%s)\n", f.From, f.Action, f.Rule)
+	}
+	for _, rule := range x.Idle {
+		s += fmt.Sprintf("  without effect: %s covers no server or tool that there is\n", rule)
 	}
 	return s
 }

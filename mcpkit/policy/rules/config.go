@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/go-multierror"
 
 	"github.com/aurorabot-dev/platform/mcpkit/catalog"
+	"github.com/aurorabot-dev/platform/mcpkit/policy/rules/pattern"
 	"github.com/aurorabot-dev/platform/mcpkit/smallfile"
 	"github.com/aurorabot-dev/platform/mcpkit/strict"
 )
@@ -360,7 +361,7 @@ func positive[T int | time.Duration](doc *strict.Document, key string, got, leas
 }
 
 func checkPattern(doc *strict.Document, key, text string, tool bool) {
-	server, name, pair := strings.Cut(text, pairSep)
+	server, name, pair := strings.Cut(text, pattern.Pair)
 	switch {
 	case doc.Faulty(key):
 	case text == "" || pair && (server == "" || name == ""):
@@ -368,8 +369,8 @@ func checkPattern(doc *strict.Document, key, text string, tool bool) {
 	case len(text) > 512:
 		doc.FaultAt(key, "", "the pattern is longer than 512 bytes")
 	case pair && !tool:
-		doc.FaultAt(key, "write the server alone", "a server's pattern holds no %q", pairSep)
-	case !pair && tool && !strings.ContainsAny(text, ".*"):
+		doc.FaultAt(key, "write the server alone", "a server's pattern holds no %q", pattern.Pair)
+	case !pair && tool && !strings.ContainsAny(text, ".*") && !strings.Contains(text, "__"):
 		doc.FaultAt(key, "write server.tool or server::tool", "the pattern covers no tool: it names no server")
 	}
 }

@@ -25,6 +25,9 @@
 // pattern grants nothing to a tool with a dot of its own, while denials and
 // higher risks apply all the same; <server>::<tool> leaves nothing open.
 //
+// A server may be named by its alias, and a tool by a name that is exported to models,
+// once [Rules.Named] has told the rules of them.
+//
 // Whatever the file does not say is said by DefaultConfig and, for the
 // platform's own apps, by the built-in rules; the file's rules come before
 // them, however unspecific they are. A server's annotations have no say.
@@ -40,6 +43,7 @@ import (
 	"time"
 
 	"github.com/aurorabot-dev/platform/mcpkit/catalog"
+	"github.com/aurorabot-dev/platform/mcpkit/policy/rules/pattern"
 	"github.com/aurorabot-dev/platform/mcpkit/strict"
 )
 
@@ -65,6 +69,7 @@ func (s Source) String() string {
 type Rules struct {
 	config Config
 	doc    *strict.Document // positions; nil for the defaults
+	names  pattern.Names
 
 	trust, risk   []rule
 	serverAllow   []rule
@@ -81,7 +86,7 @@ type Rules struct {
 }
 
 type rule struct {
-	pattern pattern
+	pattern pattern.Pattern
 	value   string
 	source  Source
 }
@@ -94,6 +99,8 @@ type Budget struct {
 	Pattern string        // as written
 	Tool    bool          // each tool has a budget of its own, not each server
 	Source  Source
+
+	pattern pattern.Pattern
 }
 
 // Default is what holds without a file.
@@ -123,13 +130,13 @@ func compile(c *Config, doc *strict.Document) *Rules {
 	for key, k := range c.Risk {
 		r.risk = append(r.risk, r.rule("risk."+key, key, k, "risk: %s: %s", key, k))
 	}
-	slices.SortFunc(r.trust, func(a, b rule) int { return a.pattern.compare(b.pattern) })
-	slices.SortFunc(r.risk, func(a, b rule) int { return a.pattern.compare(b.pattern) })
+	slices.SortFunc(r.trust, func(a, b rule) int { return a.pattern.Compare(b.pattern) })
+	slices.SortFunc(r.risk, func(a, b rule) int { return a.pattern.Compare(b.pattern) })
 	list := func(key string, patterns []string) (out []rule) {
 		for i, p := range patterns {
 			out = append(out, r.rule(fmt.Sprintf("%s[%d]", key, i), p, "", "%s: %s", key, p))
 		}
-		slices.SortFunc(out, func(a, b rule) int { return a.pattern.compare(b.pattern) })
+		slices.SortFunc(out, func(a, b rule) int { return a.pattern.Compare(b.pattern) })
 		return out
 	}
 	r.serverAllow, r.serverDeny = list("servers.allow", c.Servers.Allow), list("servers.deny", c.Servers.Deny)
@@ -140,7 +147,7 @@ func compile(c *Config, doc *strict.Document) *Rules {
 		if per <= 0 {
 			per = time.Minute
 		}
-		b := Budget{Calls: l.Calls, Per: per, Burst: l.Burst, Pattern: l.Server + l.Tool, Tool: l.Tool != ""}
+		b := Budget{Calls: l.Calls, Per: per, Burst: l.Burst, Pattern: l.Server + l.Tool, Tool: l.Tool != "", pattern: pattern.Parse(l.Server + l.Tool)}
 		if b.Burst == 0 {
 			b.Burst = b.Calls
 		}
@@ -161,7 +168,7 @@ func compile(c *Config, doc *strict.Document) *Rules {
 }
 
 func (r *Rules) rule(key, text, value, format string, args ...any) rule {
-	return rule{parsePattern(text), value, r.source(key, format, args...)}
+	return rule{pattern.Parse(text), value, r.source(key, format, args...)}
 }
 
 // source is where a key of the file stands, or the built-in default's place.
@@ -177,7 +184,7 @@ func (r *Rules) source(key, format string, args ...any) Source {
 // Trust is how far a server is trusted.
 func (r *Rules) Trust(server string) (Trust, Source) {
 	for _, t := range r.trust {
-		if Glob(t.pattern.text, server) {
+		if t.pattern.Server(server) {
 			return Trust(t.value), t.source
 		}
 	}
@@ -189,10 +196,10 @@ func (r *Rules) Trust(server string) (Trust, Source) {
 
 // Risk is how much harm a tool may do.
 func (r *Rules) Risk(id catalog.ID) (catalog.Risk, Source) {
-	s := subjectOf(id)
+	s := pattern.Of(id)
 	var found, harsher *rule
 	for i := range r.risk {
-		sure, maybe := r.risk[i].pattern.covers(s)
+		sure, maybe := r.risk[i].pattern.Covers(s)
 		if maybe && harsher == nil {
 			harsher = &r.risk[i]
 		}
@@ -224,21 +231,21 @@ func (r *Rules) unnamed(id catalog.ID) (catalog.Risk, Source) {
 // Barred says whether the lists deny a tool, and which entry does. Where a list
 // of what is allowed lacks it, the source names that list.
 func (r *Rules) Barred(id catalog.ID) (Source, bool) {
-	s := subjectOf(id)
+	s := pattern.Of(id)
 	for _, d := range r.serverDeny {
-		if Glob(d.pattern.text, id.Server) {
+		if d.pattern.Server(id.Server) {
 			return d.source, true
 		}
 	}
 	for _, d := range r.toolDeny {
-		if _, maybe := d.pattern.covers(s); maybe {
+		if _, maybe := d.pattern.Covers(s); maybe {
 			return d.source, true
 		}
 	}
-	if len(r.serverAllow) > 0 && !slices.ContainsFunc(r.serverAllow, func(a rule) bool { return Glob(a.pattern.text, id.Server) }) {
+	if len(r.serverAllow) > 0 && !slices.ContainsFunc(r.serverAllow, func(a rule) bool { return a.pattern.Server(id.Server) }) {
 		return r.source("servers.allow", "servers.allow does not list %s", id.Server), true
 	}
-	if len(r.toolAllow) > 0 && !slices.ContainsFunc(r.toolAllow, func(a rule) bool { sure, _ := a.pattern.covers(s); return sure }) {
+	if len(r.toolAllow) > 0 && !slices.ContainsFunc(r.toolAllow, func(a rule) bool { sure, _ := a.pattern.Covers(s); return sure }) {
 		return r.source("tools.allow", "tools.allow does not list %s", id.Canonical()), true
 	}
 	return Source{}, false
@@ -249,7 +256,7 @@ func (r *Rules) Barred(id catalog.ID) (Source, bool) {
 func (r *Rules) Unreadable(server string) (Source, bool) {
 	for _, denied := range [][]rule{r.serverDeny, r.readDeny} {
 		for _, d := range denied {
-			if Glob(d.pattern.text, server) {
+			if d.pattern.Server(server) {
 				return d.source, true
 			}
 		}
@@ -258,7 +265,7 @@ func (r *Rules) Unreadable(server string) (Source, bool) {
 		key  string
 		list []rule
 	}{{"servers.allow", r.serverAllow}, {"resources.allow", r.readAllow}} {
-		if len(allowed.list) > 0 && !slices.ContainsFunc(allowed.list, func(a rule) bool { return Glob(a.pattern.text, server) }) {
+		if len(allowed.list) > 0 && !slices.ContainsFunc(allowed.list, func(a rule) bool { return a.pattern.Server(server) }) {
 			return r.source(allowed.key, "%s does not list %s", allowed.key, server), true
 		}
 	}
@@ -288,11 +295,11 @@ func (r *Rules) Flow(from Trust, to catalog.Risk) (a Action, s Source, ok bool) 
 // Budgets are the rate limits that cover a tool, in the order of the file.
 func (r *Rules) Budgets(id catalog.ID) []Budget {
 	var out []Budget
-	s := subjectOf(id)
+	s := pattern.Of(id)
 	for _, b := range r.limits {
-		covered := !b.Tool && Glob(b.Pattern, id.Server)
+		covered := !b.Tool && b.pattern.Server(id.Server)
 		if b.Tool {
-			_, covered = parsePattern(b.Pattern).covers(s)
+			_, covered = b.pattern.Covers(s)
 		}
 		if covered {
 			out = append(out, b)

@@ -5,14 +5,11 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/json"
-	"errors"
-	"fmt"
-	"io/fs"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 
+	"github.com/aurorabot-dev/platform/cmd/platform/internal/daemon/servers"
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/daemon/settings"
 	"github.com/aurorabot-dev/platform/cmd/platform/internal/daemon/teardown"
 	"github.com/aurorabot-dev/platform/mcpkit/manifest"
@@ -20,28 +17,9 @@ import (
 	"github.com/aurorabot-dev/platform/mcpkit/policy/rules"
 )
 
-// DefaultPolicy is the policy file that is read where no other is named.
-const DefaultPolicy = "policy.yaml"
-
-// policyRules reads the policy file. Without one the built-in rules hold.
-func policyRules(o *settings.Options) (*rules.Rules, error) {
-	path := o.Policy
-	if path == "" {
-		if _, err := os.Stat(DefaultPolicy); errors.Is(err, fs.ErrNotExist) {
-			return rules.Default(), nil
-		}
-		path = DefaultPolicy
-	}
-	r, err := rules.Load(path)
-	if err != nil {
-		return nil, fmt.Errorf("reading the policy: %w", err)
-	}
-	return r, nil
-}
-
 // openPolicy puts the gate in front of the tools.
 func (p *Platform) openPolicy(ctx context.Context, down *teardown.Stack) error {
-	r, err := policyRules(&p.o)
+	r, err := settings.Policy(p.o)
 	if err != nil {
 		return err
 	}
@@ -64,7 +42,7 @@ func (p *Platform) enforce(r *rules.Rules, strangers map[string]*manifest.Fault)
 	if strangers != nil {
 		p.strangers = strangers
 	}
-	p.gate.SetConfig(p.rules.Without(slices.Collect(maps.Keys(p.strangers))...))
+	p.gate.SetConfig(p.rules.Without(slices.Collect(maps.Keys(p.strangers))...).Aliased(servers.Aliases(p.manifests)))
 	p.mu.Unlock()
 	p.host.Reconsider()
 }
@@ -73,7 +51,7 @@ func (p *Platform) enforce(r *rules.Rules, strangers map[string]*manifest.Fault)
 // nothing but the state.
 func (p *Platform) reloadPolicy() {
 	o := p.options()
-	r, err := policyRules(&o)
+	r, err := settings.Policy(o)
 	p.mu.Lock()
 	p.policyFault = err
 	p.mu.Unlock()
@@ -88,11 +66,7 @@ func (p *Platform) reloadPolicy() {
 // policyState stands for the content of the policy file, or for why it cannot be
 // read: it is another after a change.
 func (p *Platform) policyState() [sha256.Size]byte {
-	path := p.options().Policy
-	if path == "" {
-		path = DefaultPolicy
-	}
-	raw, err := rules.ReadFile(path)
+	raw, err := rules.ReadFile(cmp.Or(p.options().Policy, settings.DefaultPolicy))
 	if err != nil {
 		raw = []byte(err.Error())
 	}

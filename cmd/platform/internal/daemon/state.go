@@ -24,6 +24,9 @@ func (p *Platform) problemsNow() []string {
 	for _, f := range settings.Split(p.policyFault) {
 		out = append(out, f.Error())
 	}
+	for _, rule := range p.gate.Engine.Rules().Idle() {
+		out = append(out, "policy: "+rule.String()+": the rule covers no server or tool that there is")
+	}
 	for _, f := range servers.Distrusted(p.rules, p.strangers) {
 		out = append(out, f.Error())
 	}

@@ -92,10 +92,31 @@ func Run(ctx context.Context, o settings.Options, live bool, log *slog.Logger) (
 		out.Servers = append(out.Servers, s)
 	}
 	slices.SortFunc(out.Servers, func(a, b Server) int { return strings.Compare(a.Name, b.Name) })
+	out.policy(o, found)
 	if live {
 		return out, checkLive(ctx, o, found, out, log)
 	}
 	return out, nil
+}
+
+// policy reads the policy as the platform would. A rule that covers no server is a
+// warning: it may be about one that is set up elsewhere. Tools are not known here.
+func (c *Result) policy(o settings.Options, found []*manifest.Manifest) {
+	r, err := settings.Policy(o)
+	for _, f := range settings.Split(err) {
+		c.Faults = append(c.Faults, checkedFault(f))
+	}
+	if r == nil {
+		return
+	}
+	byName := map[string]*manifest.Manifest{}
+	for _, m := range found {
+		byName[m.Package] = m
+	}
+	for _, rule := range r.Aliased(servers.Aliases(byName)).Idle() {
+		c.Warnings = append(c.Warnings, Fault{File: rule.File, Line: rule.Line, Message: rule.Rule + ": the rule covers no server that there is",
+			Hint: "write the name or the alias of a server above"})
+	}
 }
 
 // effective fills in how the server would be started or reached, secrets removed.

@@ -104,3 +104,15 @@ func Distrusted(r *rules.Rules, strangers map[string]*manifest.Fault) (out []*ma
 	}
 	return out
 }
+
+// Aliases are the names of servers by alias, and by name, for the rules of a policy.
+func Aliases(manifests map[string]*manifest.Manifest) map[string]string {
+	out := make(map[string]string, 2*len(manifests))
+	for name, m := range manifests {
+		if m.Alias != "" && manifests[m.Alias] == nil { // a server's own name comes first
+			out[m.Alias] = name
+		}
+		out[name] = name
+	}
+	return out
+}
