@@ -127,16 +127,13 @@ const maxShown = 1000
 // Approval is the params of elicitation/create that ask whether a tool may be
 // called. F is the fault with which the call ended.
 func Approval(tool string, f *fault.Error, args json.RawMessage) json.RawMessage {
-	shown := string(args)
-	if len(shown) > maxShown {
-		shown = shown[:maxShown] + "…"
-	}
-	if shown == "" {
-		shown = "{}"
+	shown := "{}"
+	if len(args) > 0 {
+		shown = shownOf(args)
 	}
 	b, _ := json.Marshal(map[string]any{ // strings always marshal
 		"mode":    "form",
-		"message": fmt.Sprintf("May %s be called? %s\nArguments: %s", tool, f.Message, bytes.ToValidUTF8([]byte(shown), []byte("?"))),
+		"message": fmt.Sprintf("May %s be called? %s\nArguments: %s", visible(tool), visible(f.Message), shown),
 		"requestedSchema": json.RawMessage(`{"type":"object","properties":{"decision":{"type":"string","title":"Decision",` +
 			`"description":"once: this call; session: the same call until the platform ends; deny: not at all",` +
 			`"enum":["once","session","deny"]}},"required":["decision"]}`),
