@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -69,6 +70,51 @@ func ownApps(t *testing.T) map[string]string {
 		all[app+".yaml"] = string(raw)
 	}
 	return all
+}
+
+func TestServersThatNobodyHereWroteAreCalledInASandbox(t *testing.T) {
+	manifests := ownApps(t)
+	for name, text := range manifests {
+		manifests[name] = strings.Replace(text, "\nmcp:\n", "\nmcp:\n  sandbox: {profile: offline}\n", 1)
+	}
+	profiles := map[string]string{
+		"everything": "strict", "filesystem": "offline", "memory": "strict", "thinking": "strict", "desktop": "default",
+		"runner": "offline", "context7": "default", "mongodb": "default",
+	}
+	for _, s := range thirdParty {
+		if profile := profiles[s.name]; profile != "" {
+			manifests[s.name+".yaml"] = manifestOf(s.name, s.command, s.env, t.TempDir()) + "  sandbox: {profile: " + profile + "}\n"
+		}
+	}
+	p := start(t, manifests)
+	p.ready(len(manifests), 4*time.Minute)
+	var listed struct {
+		Servers []struct{ Name, Sandbox string }
+	}
+	if out, err := p.verb("servers", "--json"); err != nil || json.Unmarshal(out, &listed) != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	for _, s := range listed.Servers {
+		if want := cmp.Or(profiles[s.Name], "offline"); s.Sandbox != want {
+			t.Errorf("%s is confined by %q, want %q", s.Name, s.Sandbox, want)
+		}
+	}
+	for _, s := range thirdParty {
+		if profiles[s.name] == "" {
+			continue
+		}
+		out, err := p.verb("call", s.name+"."+s.tool, s.args, "--timeout", "120s", "--json")
+		if err != nil && !s.fails {
+			t.Errorf("%s: %v", s.name, err)
+		}
+		if !strings.Contains(string(out), s.want) {
+			t.Errorf("%s: the result lacks %q: %s", s.name, s.want, out)
+		}
+	}
+	if _, err := p.verb("call", "im.polaris.diary.write_entry", `{"date":"2026-11-29","content":"今天很好"}`); err != nil {
+		t.Error(err)
+	}
+	p.end(syscall.SIGTERM, 30*time.Second)
 }
 
 func TestServersThatNobodyHereWroteAreRunAndCalled(t *testing.T) {

@@ -36,6 +36,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/aurorabot-dev/platform/mcpkit/manifest/confine"
 	"github.com/aurorabot-dev/platform/mcpkit/strict"
 )
 
@@ -126,9 +127,22 @@ type MCP struct {
 	Restart Restart `json:"restart,omitzero" jsonschema:"what to do after a crash"`
 	Stop    Stop    `json:"stop,omitzero" jsonschema:"how to end the server"`
 
+	Sandbox confine.Sandbox `json:"sandbox,omitzero" jsonschema:"what the server's processes may reach; not confined where absent"`
+
 	Roots       bool `json:"roots,omitempty" jsonschema:"let the server ask for the roots"`
 	Sampling    bool `json:"sampling,omitempty" jsonschema:"let the server ask for a model's answer"`
 	Elicitation bool `json:"elicitation,omitempty" jsonschema:"let the server ask a person"`
+}
+
+// SandboxPaths are the absolute paths of Sandbox.Read and Sandbox.Write.
+func (m *Manifest) SandboxPaths() (read, write []string) {
+	for _, path := range m.MCP.Sandbox.Read {
+		read = append(read, m.resolve(path))
+	}
+	for _, path := range m.MCP.Sandbox.Write {
+		write = append(write, m.resolve(path))
+	}
+	return read, write
 }
 
 // Tools chooses among the tools of a server, by their names as the server lists them;

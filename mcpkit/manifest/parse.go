@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"net/url"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -157,6 +158,11 @@ func (m *Manifest) Check(fault Report) {
 	m.checkAuth(fault)
 	m.checkEnv(fault)
 	m.checkRanges(fault)
+	if box := &m.MCP.Sandbox; m.MCP.Transport == Stdio {
+		box.Check(fault)
+	} else if !reflect.ValueOf(*box).IsZero() {
+		fault("mcp.sandbox", "leave it out", "an http server runs elsewhere and cannot be confined")
+	}
 	seen := map[string]int{}
 	for i, c := range m.Commands {
 		key := fmt.Sprintf("commands[%d].name", i)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/google/jsonschema-go/jsonschema"
 
+	"github.com/aurorabot-dev/platform/mcpkit/manifest/confine"
 	"github.com/aurorabot-dev/platform/mcpkit/strict/schema"
 )
 
@@ -27,5 +28,8 @@ func Schema() []byte {
 	s.Properties["type"].Enum = []any{TypeServer}
 	s.Properties["mcp"].Properties["transport"].Enum = []any{Stdio, HTTP, nil}
 	s.Properties["mcp"].Properties["auth"].Properties["type"].Enum = []any{AuthNone, AuthBearer, AuthOAuth, AuthClientCredentials, nil}
+	box := s.Properties["mcp"].Properties["sandbox"].Properties
+	box["profile"].Enum = []any{confine.Default, confine.Offline, confine.Strict, confine.Off, nil}
+	box["network"].Enum = []any{confine.NetworkAll, confine.NetworkNone, nil}
 	return schema.Encode(s)
 }

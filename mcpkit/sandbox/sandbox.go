@@ -49,6 +49,9 @@ type Profile struct {
 	// Own are folders that the caller made for this server. They are writable, and may
 	// be below a hidden folder.
 	Own []string
+	// OwnRead are files and folders of the server itself, such as its program. They may
+	// be below a hidden folder and are read-only.
+	OwnRead []string
 	// Hidden are files and folders that are not there even where a folder above them
 	// is. A path of Write may not be above one.
 	Hidden []string
@@ -77,7 +80,8 @@ func (p *Profile) Equal(o *Profile) bool {
 	if p == nil || o == nil {
 		return p == o
 	}
-	return slices.Equal(p.Read, o.Read) && slices.Equal(p.Write, o.Write) && slices.Equal(p.Own, o.Own) &&
+	return slices.Equal(p.Read, o.Read) && slices.Equal(p.Write, o.Write) && slices.Equal(p.Own, o.Own) && slices.Equal(p.OwnRead, o.OwnRead) &&
+		p.Program == o.Program && p.Dir == o.Dir &&
 		slices.Equal(p.Hidden, o.Hidden) && slices.Equal(p.Temp, o.Temp) && p.Home == o.Home && p.HomeDir == o.HomeDir &&
 		p.Network == o.Network && p.NoNesting == o.NoNesting && p.Limits == o.Limits
 }

@@ -93,12 +93,12 @@ func (p *Profile) Mounts() ([]Mount, error) {
 			return nil, err
 		}
 	}
-	for _, path := range p.Own {
+	for i, path := range slices.Concat(p.OwnRead, p.Own) {
 		if _, err := os.Stat(path); err != nil {
 			return nil, err
 		}
 		real := t.follow(path)
-		t.at[real] = Mount{Kind: Bind, Path: real, Source: real, Write: true}
+		t.at[real] = Mount{Kind: Bind, Path: real, Source: real, Write: i >= len(p.OwnRead)}
 	}
 	if dir := t.follow(p.Dir); dir != "/" && t.at[dir].Kind == "" {
 		t.at[dir] = Mount{Kind: Folder, Path: dir}

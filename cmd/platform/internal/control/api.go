@@ -72,6 +72,7 @@ type Server struct {
 	Command         []string   `json:"command,omitempty"`
 	Dir             string     `json:"dir,omitempty"`
 	Log             string     `json:"log,omitempty"`
+	Sandbox         string     `json:"sandbox,omitempty"` // the profile that confines it; empty: it is not confined
 	Manifest        string     `json:"manifest,omitempty"`
 }
 

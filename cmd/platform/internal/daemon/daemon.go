@@ -173,7 +173,7 @@ func Run(ctx context.Context, o settings.Options, log *slog.Logger, hooks Hooks)
 	if p.authority, err = authority.New(o, p.log, p.secrets.Learn); err != nil {
 		return err
 	}
-	p.connector = &servers.Connector{Layout: p.layout, Authority: p.authority, Manager: p.manager, Log: p.log}
+	p.connector = &servers.Connector{Layout: p.layout, Private: o.Private(), Authority: p.authority, Manager: p.manager, Log: p.log}
 	if p.kit, err = serverkit.New(serverkit.Options{
 		Sink: sink, Logger: p.log, LogDir: p.layout.Logs(),
 		Redact: p.redactText, AdoptOrphans: true, SpawnsPerMinute: o.SpawnsPerMinute,

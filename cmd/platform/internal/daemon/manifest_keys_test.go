@@ -144,6 +144,14 @@ var local = map[string]change{
 	"mcp.stop.term_wait":              {inPlace, 1, current(func(s serverkit.Spec) bool { return s.Stop.TermWait.Seconds() == 1 })},
 	"mcp.stop.drain":                  {inPlace, 1, current(func(s serverkit.Spec) bool { return s.Stop.Drain.Seconds() == 1 })},
 
+	"mcp.sandbox.profile":           {replaced, "offline", current(func(s serverkit.Spec) bool { return s.Sandbox != nil && s.Sandbox.Network == "none" })},
+	"mcp.sandbox.network":           {replaced, "all", current(func(s serverkit.Spec) bool { return s.Sandbox != nil && s.Sandbox.Network == "all" })},
+	"mcp.sandbox.read":              {replaced, []string{"/opt"}, current(func(s serverkit.Spec) bool { return slices.Contains(s.Sandbox.Read, "/opt") })},
+	"mcp.sandbox.write":             {replaced, []string{"/opt"}, current(func(s serverkit.Spec) bool { return slices.Contains(s.Sandbox.Write, "/opt") })},
+	"mcp.sandbox.limits.memory":     {replaced, "1GiB", current(func(s serverkit.Spec) bool { return s.Sandbox.Limits.Memory == 1<<30 })},
+	"mcp.sandbox.limits.processes":  {replaced, 99, current(func(s serverkit.Spec) bool { return s.Sandbox.Limits.Processes == 99 })},
+	"mcp.sandbox.limits.open_files": {replaced, 99, current(func(s serverkit.Spec) bool { return s.Sandbox.Limits.OpenFiles == 99 })},
+
 	"mcp.roots":       {replaced, true, told(`"roots":{`)},
 	"mcp.sampling":    {replaced, true, told(`"sampling":{`)},
 	"mcp.elicitation": {replaced, true, told(`"elicitation":{`)},
@@ -170,7 +178,7 @@ func manifestKeys(t reflect.Type, at string) (keys []string) {
 		}
 		key := strings.TrimPrefix(at+"."+name, ".")
 		switch {
-		case f.Type.Kind() == reflect.Struct && f.Type.PkgPath() == t.PkgPath():
+		case f.Type.Kind() == reflect.Struct && strings.HasPrefix(f.Type.PkgPath(), reflect.TypeFor[manifest.Manifest]().PkgPath()):
 			keys = append(keys, manifestKeys(f.Type, key)...)
 		case f.Type.Kind() == reflect.Slice && f.Type.Elem().Kind() == reflect.Struct:
 			keys = append(append(keys, key), manifestKeys(f.Type.Elem(), key+"[]")...)

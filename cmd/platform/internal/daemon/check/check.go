@@ -141,6 +141,8 @@ func (s *Server) effective(m *manifest.Manifest, o settings.Options, exe string)
 		s.Problem = err.Error()
 	case m.MCP.Cwd != "" && (statErr != nil || !info.IsDir()):
 		s.Problem = fmt.Sprintf("the working directory %s is not a folder", spec.Dir)
+	default:
+		s.Problem = servers.SandboxProblem(m, spec, o.Private())
 	}
 }
 
@@ -177,7 +179,7 @@ func checkLive(ctx context.Context, o settings.Options, found []*manifest.Manife
 	}
 	defer func() { err = errors.Join(err, kit.Shutdown(context.WithoutCancel(ctx))) }()
 
-	connector := servers.Connector{Layout: layout, Authority: grants, Manager: manager, Log: log}
+	connector := servers.Connector{Layout: layout, Private: o.Private(), Authority: grants, Manager: manager, Log: log}
 	started := make(map[string]*manifest.Manifest)
 	var specs []serverkit.Spec
 	for _, m := range found {

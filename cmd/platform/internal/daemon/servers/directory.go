@@ -1,6 +1,7 @@
 package servers
 
 import (
+	"cmp"
 	"os"
 	"path/filepath"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"github.com/aurorabot-dev/platform/mcpkit/client"
 	"github.com/aurorabot-dev/platform/mcpkit/fault"
 	"github.com/aurorabot-dev/platform/mcpkit/manifest"
+	"github.com/aurorabot-dev/platform/mcpkit/manifest/confine"
 	"github.com/aurorabot-dev/platform/mcpkit/serverkit"
 )
 
@@ -35,6 +37,9 @@ func (d *Directory) All() []control.Server {
 		}
 		if m := manifests[s.Name]; m != nil {
 			v.Alias, v.Title, v.Manifest = m.Alias, m.Name, wherever(m.Path)
+			if m.MCP.Sandbox.Confined() {
+				v.Sandbox = cmp.Or(m.MCP.Sandbox.Profile, confine.Default)
+			}
 		}
 		if s.Phase == serverkit.Ready {
 			v.StartMS = s.Since.Sub(now.Add(-s.Uptime)).Milliseconds()

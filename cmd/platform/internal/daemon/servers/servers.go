@@ -33,6 +33,7 @@ import (
 // Connector opens the sessions of servers.
 type Connector struct {
 	Layout    settings.Layout
+	Private   []string // files and folders beside Layout that no confined server may reach
 	Authority *authority.Authority
 	Manager   *client.Manager
 	Log       *slog.Logger
@@ -51,6 +52,9 @@ func (x *Connector) Spec(m *manifest.Manifest) (serverkit.Spec, error) {
 			return spec, err
 		}
 		spec = MakeSpec(m, dir)
+		if err := x.confine(m, &spec); err != nil {
+			return spec, err
+		}
 	}
 	spec.Revision = revision(m)
 	spec.Connect = func(ctx context.Context, in serverkit.Instance, pipes serverkit.Pipes) (serverkit.Session, error) {

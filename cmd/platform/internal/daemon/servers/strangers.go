@@ -77,14 +77,7 @@ func Program(s serverkit.Spec, exe string) (string, error) {
 }
 
 // PathOf is the PATH of a server.
-func PathOf(s serverkit.Spec) (path string) {
-	for _, kv := range s.Env {
-		if v, ok := strings.CutPrefix(kv, "PATH="); ok {
-			path = v
-		}
-	}
-	return path
-}
+func PathOf(s serverkit.Spec) (path string) { return variable(s, "PATH") }
 
 // ExeDir is the folder of the platform itself, or "".
 func ExeDir() string {

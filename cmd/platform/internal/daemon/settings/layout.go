@@ -51,6 +51,18 @@ func (l Layout) Make() (problems []string, err error) {
 	return problems, nil
 }
 
+// Home is the folder that a confined server has in place of the user's home.
+func (l Layout) Home(pkg string) string { return filepath.Join(l.Data, "homes", pkg) }
+
+// MakeHome creates that folder.
+func (l Layout) MakeHome(pkg string) (string, error) {
+	dir := l.Home(pkg)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", fmt.Errorf("making the home of %s: %w", pkg, err)
+	}
+	return dir, nil
+}
+
 // MakeApp creates the folder of one server's own data.
 func (l Layout) MakeApp(pkg string) (string, error) {
 	dir := l.App(pkg)
