@@ -119,10 +119,10 @@ func (f *filter) flags(cmd *cobra.Command) {
 // read reads the flags.
 func (f *filter) read(now time.Time) (store.Filter, error) {
 	var err error
-	if f.Since, err = moment(f.since, now); err != nil {
+	if f.Since, err = cli.Time(f.since, now); err != nil {
 		return f.Filter, cli.Usage(err)
 	}
-	if f.Until, err = moment(f.until, now); err != nil {
+	if f.Until, err = cli.Time(f.until, now); err != nil {
 		return f.Filter, cli.Usage(err)
 	}
 	if err := f.Check(); err != nil {
