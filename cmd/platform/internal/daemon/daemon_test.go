@@ -45,6 +45,8 @@ type running struct {
 	dir    string
 	policy string
 	listen string // of the API, beside the socket
+	front  string // of the gateway, over HTTP
+	tokens string // its file of tokens
 	stop   context.CancelFunc
 	done   chan error
 }
@@ -97,7 +99,7 @@ func (r *running) start() {
 	r.t.Helper()
 	o := settings.Defaults()
 	o.Data, o.Manifests, o.Policy = r.data, []string{r.dir}, r.policy
-	o.API.Listen = r.listen
+	o.API.Listen, o.Gateway.Listen, o.Gateway.Tokens = r.listen, r.front, r.tokens
 	ctx, stop := context.WithCancel(context.Background())
 	up := make(chan *Platform, 1)
 	r.stop, r.done = stop, make(chan error, 1)
