@@ -85,8 +85,6 @@ type Bridge struct {
 	mu     sync.Mutex
 	lanes  map[string]*lane
 	closed bool
-	held   int            // events that wait until their data can be kept
-	why    error          // of the latest of them
 	work   sync.WaitGroup // goroutines of lanes
 
 	accepted, duplicate, rejected, expired, waiting atomic.Int64
