@@ -54,9 +54,18 @@ func showResult(c *cli.Env, raw json.RawMessage) {
 		showPart(c, p)
 		texts = append(texts, p.Text)
 	}
-	if len(structured) > 0 && string(structured) != "null" && !toolcall.Told(structured, texts) {
+	if len(structured) > 0 && string(structured) != "null" && !toolcall.Told(structured, texts) && !(len(texts) > 0 && ofKit(structured)) {
 		c.Out.Printf("%s\n", console.Safe(string(structured)))
 	}
+}
+
+// ofKit reports whether a structured content has the shape that package appkit gives to
+// results, {"ok":true,"data":…} or {"ok":false,"error_code":…}: their text is made of the
+// same, for a person.
+func ofKit(structured json.RawMessage) bool {
+	var ok, data, code json.RawMessage
+	err := jsontext.Fields(structured, map[string]any{"ok": &ok, "data": &data, "error_code": &code})
+	return err == nil && (string(ok) == "true" && data != nil || string(ok) == "false" && code != nil)
 }
 
 func showPart(c *cli.Env, p part) {

@@ -18,6 +18,8 @@ func TestAResultIsShownByItsExactNamesAndWithWhatItEmbeds(t *testing.T) {
 		`{"structuredContent":{"n":9007199254740993}}`:                                                            "{\"n\":9007199254740993}\n",
 		`{"content":[{"type":"text","text":"2 found"}],"structuredContent":{"n":2}}`:                              "2 found\n{\"n\":2}\n",
 		`{"content":[{"type":"text","text":"{\"n\": 2}"}],"structuredContent":{"n":2}}`:                           "{\"n\": 2}\n",
+		`{"content":[{"type":"text","text":"It is done."}],"structuredContent":{"ok":true,"data":{"n":2}}}`:       "It is done.\n",
+		`{"content":[],"structuredContent":{"ok":true,"data":{"n":2}}}`:                                           "{\"ok\":true,\"data\":{\"n\":2}}\n",
 		`{"content":[{"type":"text","text":"two"}],"structuredContent":{"result":"two"}}`:                         "two\n",
 		`{"content":[{"type":"text","text":"\u001b[2Jclear"}]}`:                                                   console.Safe("\x1b[2Jclear") + "\n",
 	} {
